@@ -1,0 +1,1 @@
+"""Where AI training data came from."""

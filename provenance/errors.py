@@ -32,14 +32,17 @@ class ProvenanceError(Exception):
 
     Args:
         message: one sentence that names the thing and what is wrong with it.
+        reason: a short, stable code (``"trailing-bytes"``, ``"not-canonical"``): tests, indexes and other programs go by it, people by
+            the message.
         remedy: the next step, in the imperative; shown on a line of its own. Empty if there is none to give.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, remedy: str = "") -> None:
+    def __init__(self, message: str, *, reason: str = "", remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.reason = reason
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -49,7 +52,7 @@ class ProvenanceError(Exception):
 
 def _rebuild(kind: type[ProvenanceError], message: str, remedy: str, state: dict[str, object]) -> ProvenanceError:
     error = kind.__new__(kind)
-    ProvenanceError.__init__(error, message, remedy=remedy)
+    ProvenanceError.__init__(error, message, remedy=remedy)  # the rest, reason included, is in the state
     error.__dict__.update(state)
     return error
 
@@ -67,11 +70,12 @@ class MismatchError(VerificationError):
         what: the thing that was compared, e.g. ``"root of batch 7"``.
         expected: what the evidence says.
         actual: what was found.
+        reason: as in `ProvenanceError`.
         remedy: the next step.
     """
 
-    def __init__(self, what: str, *, expected: object, actual: object, remedy: str = "") -> None:
-        super().__init__(f"{what}: expected {expected}, found {actual}", remedy=remedy)
+    def __init__(self, what: str, *, expected: object, actual: object, reason: str = "mismatch", remedy: str = "") -> None:
+        super().__init__(f"{what}: expected {expected}, found {actual}", reason=reason, remedy=remedy)
         self.what = what
         self.expected = expected
         self.actual = actual
@@ -84,17 +88,9 @@ class ConfigError(ProvenanceError):
 
 
 class MalformedError(ProvenanceError):
-    """An input does not follow its format.
-
-    ``reason`` is a short, stable code (``"trailing-bytes"``, ``"not-canonical"``): tests, indexes and other programs go by it,
-    people by the message.
-    """
+    """An input does not follow its format."""
 
     exit_code = 2
-
-    def __init__(self, message: str, *, reason: str = "malformed", remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy)
-        self.reason = reason
 
 
 class UnavailableError(ProvenanceError):

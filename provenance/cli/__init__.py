@@ -1,1 +1,96 @@
-"""Placeholder essay."""
+"""The command line: one module per command, each of them arguments → service → print.
+
+``provenance.cli.NAME`` holds the command ``provenance NAME`` as a `click.Command` named ``command``. It is
+imported when it is called for and not before, and imports whatever is heavy (NumPy, Arrow, web3, Dask) inside
+the function that needs it: help must answer at once.
+
+What all commands share is in `provenance.cli._frame`: ``--json``, ``--folder``, progress, pager, output. How
+they end is here, in one place:
+
+====  =====================================================
+code  meaning
+====  =====================================================
+0     verified, or done
+1     verification failed
+2     wrong use, wrong configuration, malformed input
+3     something is unreachable, or the system refused it
+4     not there yet: an anchor is pending
+70    a bug in this program; ``PROVENANCE_DEBUG=1`` shows where
+130   interrupted
+141   whoever read the output went away (``provenance … | head``)
+====  =====================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+
+from provenance.cli._frame import Failure, describe, print_failure
+from provenance.cli._group import LazyGroup, version_option
+from provenance.errors import ProvenanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["cli", "main"]
+
+EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
+def cli() -> None:
+    r"""Show where AI training data came from, and prove it.
+
+    Data is recorded as it is transformed, anchored on a chain that several organisations run together, and
+    checked against that chain before it is read and whenever an auditor asks.
+
+    \b
+    Example:
+      provenance digest recordings/
+      provenance COMMAND --help
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; the one place where exceptions become messages.
+
+    Args:
+        args: the arguments without the program's name; those of the process if None.
+    """
+    words = sys.argv[1:] if args is None else list(args)
+    as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
+    try:
+        code = cli.main(words, prog_name="provenance", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except (click.ClickException, ProvenanceError, OSError) as error:
+        _trace_if_asked()
+        failure = describe(error)
+    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever else comes this far is a bug, and is called one
+        _trace_if_asked()
+        failure = Failure(
+            kind="bug",
+            message=f"this is a bug: {type(error).__name__}: {error}",
+            remedy="call it again with PROVENANCE_DEBUG=1 and report what that prints",
+            exit_code=EXIT_BUG,
+        )
+    else:
+        return code if isinstance(code, int) else 0
+    print_failure(failure, as_json=as_json)
+    return failure.exit_code
+
+
+def _trace_if_asked() -> None:
+    # Read here and not in the configuration: it must work when the configuration does not.
+    if os.environ.get("PROVENANCE_DEBUG"):
+        traceback.print_exc()

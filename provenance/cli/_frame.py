@@ -1,0 +1,211 @@
+r"""What every command shares: its options, how it shows results, progress and failures.
+
+A command is three steps, arguments → service → print::
+
+    @click.command()
+    @click.argument("run", required=False)
+    @folder_option
+    @json_option
+    def command(run: str | None, folder: Path, as_json: bool) -> None:
+        '''Show what is anchored.
+
+        \b
+        Example:
+          provenance status
+        '''
+        from provenance.services import status          # heavy imports wait until the command runs
+
+        state = status.look(folder, run)
+        emit({"anchored": state.anchored}, as_json=as_json, render=lambda: [f"{state.anchored} are anchored"])
+
+**JSON.** ``--json`` prints one object: ``{"command": "status", "version": 1, …}``, or ``{"version": 1,
+"error": {…}}`` when the command failed. Within a version fields are added, never renamed or removed. Results
+go to standard output, everything else to standard error.
+
+**Terminals.** Progress, pager and colours are for people: none of them appears where the stream is no
+terminal, and ``NO_COLOR`` is obeyed. Names come from outside, so whatever shows one passes it through
+`printable` first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from itertools import chain, cycle, islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from provenance.errors import ProvenanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = [
+    "JSON_VERSION",
+    "Failure",
+    "describe",
+    "emit",
+    "find_folder",
+    "folder_option",
+    "json_option",
+    "print_failure",
+    "printable",
+    "progress",
+    "show",
+]
+
+JSON_VERSION = 1
+FOLDER_NAME = ".provenance"
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | tuple[Json, ...] | dict[str, Json] | None"
+
+
+json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
+)
+
+
+def find_folder(start: Path) -> Path:
+    """The nearest ``.provenance`` folder from ``start`` upwards, else the place for one in ``start``."""
+    for place in (start, *start.parents):
+        if (place / FOLDER_NAME).is_dir():
+            return place / FOLDER_NAME
+    return start / FOLDER_NAME
+
+
+def _folder(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
+    from pathlib import Path
+
+    return Path(value).absolute() if value else find_folder(Path.cwd())
+
+
+folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--folder",
+    metavar="DIR",
+    callback=_folder,
+    type=click.Path(file_okay=False),
+    help=f"Folder of log, batch files, index and keys.  [default: the nearest {FOLDER_NAME} from here upwards]",
+)
+
+
+def emit(result: Mapping[str, Json], *, as_json: bool, render: Callable[[], Iterable[str]]) -> None:
+    """Print a command's result.
+
+    Args:
+        result: what ``--json`` shows, besides ``command`` and ``version``; digests as hex, times as text.
+        as_json: whether to print that; the value of `json_option`.
+        render: gives the lines for people; called only if they are wanted.
+    """
+    if not as_json:
+        show(render())
+        return
+    # The name of the whole path below the program: "contract verify".
+    command = click.get_current_context().command_path.partition(" ")[2]
+    _print_json({"command": command, "version": JSON_VERSION, **result})
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal, what does not fit goes through the pager (``$PAGER``, else ``less``)."""
+    rest = iter(lines)
+    if not sys.stdout.isatty():
+        for line in rest:
+            click.echo(line)
+        return
+    page = list(islice(rest, shutil.get_terminal_size().lines - 1))
+    more = list(islice(rest, 1))
+    if more:
+        click.echo_via_pager(f"{line}\n" for line in chain(page, more, rest))
+    else:
+        click.echo("\n".join(page), nl=bool(page))
+
+
+def printable(text: str) -> str:
+    r"""Text from outside, made harmless: what a terminal acts on or cannot show becomes ``\n``, ``\x1b`` …"""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _print_json(document: Mapping[str, Json]) -> None:
+    import json
+
+    # ASCII throughout: a name that is not UTF-8 must stop nothing, and no control code reach the terminal.
+    click.echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None, allow_nan=False))
+
+
+@contextlib.contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error while the block runs, only if that is a terminal.
+
+    Args:
+        label: what is being done.
+        total: how many units there are, if that is known.
+
+    Yields:
+        A function to call with the number of units done since the last call.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    # An iterable without a length makes the bar show that something moves, and no percentage.
+    units = None if total is not None else cycle([0])
+    with click.progressbar(units, length=total, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command failed, as it is told: a stable ``kind``, one sentence, the next step, more for programs."""
+
+    kind: str
+    message: str
+    remedy: str
+    exit_code: int
+    details: tuple[tuple[str, str], ...] = ()
+
+
+def describe(error: click.ClickException | ProvenanceError | OSError) -> Failure:
+    """Put an expected exception into words."""
+    if isinstance(error, ProvenanceError):
+        kind = type(error).__name__.removesuffix("Error").lower()
+        found = ((name, getattr(error, name, None)) for name in ("reason", "expected", "actual"))
+        details = tuple((name, str(value)) for name, value in found if value is not None)
+        return Failure(kind, error.message, error.remedy, error.exit_code, details)
+    if isinstance(error, click.ClickException):
+        ctx = getattr(error, "ctx", None)
+        path = ctx.command_path if ctx else "provenance"
+        return Failure("usage", error.format_message(), f"see: {path} --help", 2)
+    return _describe_system_error(error)
+
+
+def _describe_system_error(error: OSError) -> Failure:
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    message = f"the system refused: {error.strerror or error}" + (f": {', '.join(names)}" if names else "")
+    remedies = {
+        errno.ENOSPC: "free some space, then call the same command again",
+        errno.EDQUOT: "free some of the quota, then call the same command again",
+        errno.EROFS: "give --folder a place that can be written to",
+        errno.EACCES: "run as a user who may read and write it",
+        errno.EPERM: "run as a user who may read and write it",
+        errno.ENOENT: "check the path",
+        errno.EMFILE: "raise the limit of open files (ulimit -n), then call the same command again",
+    }
+    return Failure("system", message, remedies.get(error.errno or 0, ""), 3)
+
+
+def print_failure(failure: Failure, *, as_json: bool) -> None:
+    """Tell a failure: to people on standard error, to programs as JSON on standard output."""
+    if as_json:
+        error: dict[str, Json] = {"kind": failure.kind, "message": failure.message, "remedy": failure.remedy}
+        error |= {"exit_code": failure.exit_code, **dict(failure.details)}
+        _print_json({"version": JSON_VERSION, "error": error})
+        return
+    colour = None if not os.environ.get("NO_COLOR") else False
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=colour)
+    click.echo(printable(failure.message), err=True)
+    if failure.remedy:
+        click.echo(f"  next: {printable(failure.remedy)}", err=True)

@@ -90,7 +90,7 @@ folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
     metavar="DIR",
     callback=_folder,
     type=click.Path(file_okay=False),
-    help=f"Folder of log, batch files, index and keys.  [default: the nearest {FOLDER_NAME} from here upwards]",
+    help=f"Folder of log, batches, index and keys.  [default: the nearest {FOLDER_NAME} from here upwards]",
 )
 
 
@@ -126,7 +126,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Text from outside, made harmless: what a terminal acts on or cannot show becomes ``\n``, ``\x1b`` …"""
+    r"""Text from outside, made harmless: what a terminal acts on or cannot show becomes ``\n``, ``\x1b``."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -159,7 +159,7 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a command failed, as it is told: a stable ``kind``, one sentence, the next step, more for programs."""
+    """How a command failed: a stable ``kind``, one sentence, the next step, and more for programs."""
 
     kind: str
     message: str

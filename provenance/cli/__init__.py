@@ -39,8 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
+PROGRAM = "provenance"
+COMPLETION = (
+    "_PROVENANCE_COMPLETE"  # click's name for it: eval "$(_PROVENANCE_COMPLETE=bash_source provenance)"
+)
+EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_READER_GONE = 141  # 128 + SIGPIPE
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,27 +73,55 @@ def main(args: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if args is None else list(args)
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     try:
-        code = cli.main(words, prog_name="provenance", standalone_mode=False)
+        outcome = _attempt(words)
+        if isinstance(outcome, Failure):
+            print_failure(outcome, as_json=as_json)
+            return outcome.exit_code
+    except BrokenPipeError:
+        # Adapters convert what breaks elsewhere: this is standard output. Python flushes it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_READER_GONE
+    return outcome
+
+
+def _attempt(words: list[str]) -> int | Failure:
+    """Run a command; its exit code, or how it failed."""
+    try:
+        return _run(words)
+    except (KeyboardInterrupt, EOFError, click.Abort):
+        click.echo(err=True)  # ends the line on which the terminal showed ^C
+        return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return error.exit_code
-    except click.Abort:
-        return EXIT_INTERRUPTED
+        return EXIT_USAGE
+    except BrokenPipeError:
+        raise
     except (click.ClickException, ProvenanceError, OSError) as error:
         _trace_if_asked()
-        failure = describe(error)
-    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever else comes this far is a bug, and is called one
+        return describe(error)
+    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever comes this far is a bug, and called one
         _trace_if_asked()
-        failure = Failure(
+        return Failure(
             kind="bug",
             message=f"this is a bug: {type(error).__name__}: {error}",
-            remedy="call it again with PROVENANCE_DEBUG=1 and report what that prints",
+            remedy="call it again with PROVENANCE_DEBUG=1, and report what that prints",
             exit_code=EXIT_BUG,
         )
-    else:
-        return code if isinstance(code, int) else 0
-    print_failure(failure, as_json=as_json)
-    return failure.exit_code
+
+
+def _run(words: list[str]) -> int:
+    if instruction := os.environ.get(COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, PROGRAM, COMPLETION, instruction)
+    try:
+        colour = False if os.environ.get("NO_COLOR") else None  # None: only on a terminal
+        with cli.make_context(PROGRAM, words, color=colour) as ctx:
+            cli.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    sys.stdout.flush()
+    return 0
 
 
 def _trace_if_asked() -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -16,9 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EXIT_READER_GONE", "SECTIONS", "LazyGroup", "version_option"]
-
-EXIT_READER_GONE = 141  # 128 + SIGPIPE, as shells report it
+__all__ = ["SECTIONS", "LazyGroup", "version_option"]
 
 # The order is that of a first day with the program; help shows it so.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -81,19 +77,6 @@ class LazyGroup(click.Group):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a reader that went away (``… | head``) ends it quietly."""
-        if os.environ.get("NO_COLOR"):
-            ctx.color = False
-        try:
-            result: object = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Python flushes standard output once more on its way out; that must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(EXIT_READER_GONE)
-        return result
 
 
 def _existing(names: dict[str, str]) -> Iterator[str]:

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 PROGRAM = "provenance"
-COMPLETION = (
-    "_PROVENANCE_COMPLETE"  # click's name for it: eval "$(_PROVENANCE_COMPLETE=bash_source provenance)"
-)
+COMPLETION = "_PROVENANCE_COMPLETE"  # click's name: eval "$(_PROVENANCE_COMPLETE=bash_source provenance)"
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -52,7 +50,7 @@ EXIT_READER_GONE = 141  # 128 + SIGPIPE
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @version_option
 def cli() -> None:
-    r"""Show where AI training data came from, and prove it.
+    """Show where AI training data came from, and prove it.
 
     Data is recorded as it is transformed, anchored on a chain that several organisations run together, and
     checked against that chain before it is read and whenever an auditor asks.
@@ -78,7 +76,7 @@ def main(args: Sequence[str] | None = None) -> int:
             print_failure(outcome, as_json=as_json)
             return outcome.exit_code
     except BrokenPipeError:
-        # Adapters convert what breaks elsewhere: this is standard output. Python flushes it once more at its end.
+        # Standard output, for adapters convert what breaks elsewhere. Python flushes it once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_READER_GONE
     return outcome

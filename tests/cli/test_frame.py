@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import runpy
 import subprocess
 import sys
 import types
@@ -157,6 +158,9 @@ def test_every_command_has_help_with_an_example() -> None:
             f"`provenance {name} --help` shows no example: a line that begins with `provenance {name}`"
         )
         assert command.help
+        assert "\\b" not in text, (
+            f"`provenance {name} --help` shows \\b: its docstring is raw, and must not be"
+        )
         assert "--json" in text or isinstance(command, click.Group), f"`provenance {name}` has no --json"
 
 
@@ -443,3 +447,13 @@ def test_folder_option_refuses_a_file(tmp_path: Path) -> None:
     command = _frame.folder_option(click.Command("x", callback=lambda folder: None))
     with pytest.raises(click.BadParameter, match="is a file"):
         command.main(["--folder", str(tmp_path / "file")], standalone_mode=False)
+
+
+# The reference
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    root = Path(__file__).parents[2]
+    render = runpy.run_path(str(root / "scripts" / "generate_cli_reference.py"))["render"]
+    written = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert render() == written, "docs/reference/cli.md is behind the program's help: run `make docs`"

@@ -41,13 +41,13 @@ test-quick: setup ## the tests that need no service, in under two minutes
 	$(PY) -m pytest -m "not service and not slow" -n auto -q
 
 lint: $(PROJECT) ## ruff, formatting, mypy in strict mode, and the layers
-	@failed=""; for check in "ruff check" "ruff format --check" mypy lint-imports; do \
+	@failed=""; for check in "ruff check" "ruff format --check" mypy "lint-imports --no-logo"; do \
 	  echo "$$check"; $$check || failed="$$failed ($$check)"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "make lint: failed:$$failed" >&2; exit 1; fi
 
 contract: setup
-	$(PY) contracts/tools/build.py --check
+	$(PY) scripts/build_contract.py --check
 
 tests: setup
 	$(PY) scripts/supervise.py $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=
@@ -102,5 +102,5 @@ $(VENV)/.stamp-torch-index: requirements/torch.txt $(LOCKED)
 
 $(NODE_MODULES): contracts/package-lock.json contracts/package.json $(PROJECT)
 	@echo "→ npm packages from $<"
-	@$(NPM) ci
+	@cd contracts && $(CURDIR)/$(PY) -m provenance.contract.node npm ci
 	@touch $@

@@ -10,7 +10,8 @@
     ├── UnavailableError       a component cannot be reached: try again later           exit code 3
     └── PendingError           nothing is wrong, the anchor is not there yet: wait      exit code 4
 
-Every message names the thing, what was expected, what was found, and the next step. Adapters convert every foreign exception
+Every message names the thing, what was expected, what was found, and the next step. Adapters convert every
+foreign exception
 into one of these; nothing else leaves the package but programming errors.
 """
 
@@ -32,7 +33,8 @@ class ProvenanceError(Exception):
 
     Args:
         message: one sentence that names the thing and what is wrong with it.
-        reason: a short, stable code (``"trailing-bytes"``, ``"not-canonical"``): tests, indexes and other programs go by it, people by
+        reason: a short, stable code (``"trailing-bytes"``, ``"not-canonical"``): tests, indexes and other
+            programs go by it, people by
             the message.
         remedy: the next step, in the imperative; shown on a line of its own. Empty if there is none to give.
     """
@@ -46,11 +48,13 @@ class ProvenanceError(Exception):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by state: subclasses have their own signatures, and Dask carries errors between processes."""
+        """Pickle by state: subclasses differ in signature, and Dask carries errors between processes."""
         return (_rebuild, (type(self), self.message, self.remedy, dict(self.__dict__)))
 
 
-def _rebuild(kind: type[ProvenanceError], message: str, remedy: str, state: dict[str, object]) -> ProvenanceError:
+def _rebuild(
+    kind: type[ProvenanceError], message: str, remedy: str, state: dict[str, object]
+) -> ProvenanceError:
     error = kind.__new__(kind)
     ProvenanceError.__init__(error, message, remedy=remedy)  # the rest, reason included, is in the state
     error.__dict__.update(state)
@@ -74,7 +78,9 @@ class MismatchError(VerificationError):
         remedy: the next step.
     """
 
-    def __init__(self, what: str, *, expected: object, actual: object, reason: str = "mismatch", remedy: str = "") -> None:
+    def __init__(
+        self, what: str, *, expected: object, actual: object, reason: str = "mismatch", remedy: str = ""
+    ) -> None:
         super().__init__(f"{what}: expected {expected}, found {actual}", reason=reason, remedy=remedy)
         self.what = what
         self.expected = expected

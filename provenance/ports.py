@@ -1,8 +1,11 @@
 """What the services need from the outside world, as Protocols of at most four methods.
 
-A port says what is durable, what is atomic and which errors come out; the conformance suites in `provenance.testing.conformance` hold the
-fakes and the real adapters to it. Errors are those of `provenance.errors` only: an adapter converts every foreign exception
-(``UnavailableError`` when the component cannot be reached, ``MalformedError`` when its answer makes no sense).
+A port says what is durable, what is atomic and which errors come out; the conformance suites in
+`provenance.testing.conformance` hold the
+fakes and the real adapters to it. Errors are those of `provenance.errors` only: an adapter converts every
+foreign exception
+(``UnavailableError`` when the component cannot be reached, ``MalformedError`` when its answer makes no
+sense).
 
 Digests, roots, ids and accumulators are raw 32-byte ``bytes`` here; hex belongs to texts.
 """
@@ -43,12 +46,15 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------------------------------------------------------- event log
+# ------------------------------------------------------------------------------------------------- event log
 
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """One message as the log holds it: its offset, its value's bytes as they came, and the epoch of the leader that wrote it (-1 unknown)."""
+    """One message as the log holds it: its offset, its value's bytes as they came.
+
+    And the epoch of the leader that wrote it (-1 unknown).
+    """
 
     offset: int
     value: bytes
@@ -57,7 +63,10 @@ class LogMessage:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """``start`` is the first offset that may still be read, ``end`` the next one to be given out; equal when the log is empty."""
+    """``start`` is the first offset that may still be read, ``end`` the next one to be given out.
+
+    Equal when the log is empty.
+    """
 
     start: int
     end: int
@@ -67,13 +76,17 @@ class EventLog(Protocol):
     """An ordered, durable log of partitions: Kafka, or the SQLite file of the embedded set-up."""
 
     def identities(self) -> Sequence[LogIdentity]:
-        """Cluster, topic, topic id and number of every partition, in ascending order of number. Asked anew each time."""
+        """Cluster, topic, topic id and number of every partition, in ascending order of number.
+
+        Asked anew each time.
+        """
         ...
 
     def append(self, records: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[int, int]]:
         """Append (key, value) pairs and return the (partition, offset) of each.
 
-        Durable when it returns: acknowledged by Kafka, or synced to disk. All pairs of one call that go to one partition stay in order.
+        Durable when it returns: acknowledged by Kafka, or synced to disk. All pairs of one call that go to
+        one partition stay in order.
         On an error any prefix may have been written; a repeat of the same bytes is harmless.
         """
         ...
@@ -83,18 +96,22 @@ class EventLog(Protocol):
         ...
 
     def read(self, partition: int, start: int, limit: int) -> Sequence[LogMessage]:
-        """At most ``limit`` messages with offset ≥ ``start``, ascending; empty at the end. Offsets may skip where the log holds no message."""
+        """At most ``limit`` messages with offset ≥ ``start``, ascending; empty at the end.
+
+        Offsets may skip where the log holds no message.
+        """
         ...
 
 
-# -------------------------------------------------------------------------------------------------------------------- chain
+# ----------------------------------------------------------------------------------------------------- chain
 
 
 @dataclass(frozen=True, slots=True)
 class ChainIdentity:
-    """Which chain and which contract: chain id, hash of block 0, the contract's 20-byte address and the SHA-256 of its runtime code.
+    """Which chain and which contract: chain id, hash of block 0, 20-byte address, SHA-256 of runtime code.
 
-    ``contract`` and ``code_hash`` are None until the contract is deployed. ``kind`` is what the node says it is (``anvil``, ``geth`` …).
+    ``contract`` and ``code_hash`` are None until the contract is deployed. ``kind`` is what the node says it
+    is (``anvil``, ``geth`` …).
     """
 
     chain_id: int
@@ -106,7 +123,10 @@ class ChainIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A stream's head on the chain: its last seq and accumulator, and the log offset that the next batch must begin with."""
+    """A stream's head on the chain: its last seq and accumulator.
+
+    And the log offset that the next batch must begin with.
+    """
 
     stream: bytes
     seq: int
@@ -143,11 +163,17 @@ class ChainReader(Protocol):
     """Read access to the ledger contract through one node."""
 
     def identity(self) -> ChainIdentity:
-        """The chain and contract that the node serves now. Asked anew each time: a node may have been replaced."""
+        """The chain and contract that the node serves now.
+
+        Asked anew each time: a node may have been replaced.
+        """
         ...
 
     def openings(self, binding: bytes | None = None) -> Sequence[tuple[bytes, Opening, int]]:
-        """``(stream, opening, block number)`` of every stream opened, oldest first; only those of one binding if it is given."""
+        """``(stream, opening, block number)`` of every stream opened, oldest first.
+
+        Only those of one binding if it is given.
+        """
         ...
 
     def head(self, stream: bytes) -> Head | None:
@@ -186,7 +212,10 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """A transaction that has been signed and not necessarily sent: the sender's nonce, its hash, and the bytes to send."""
+    """A transaction that has been signed and not necessarily sent: the sender's nonce, its hash.
+
+    And the bytes to send.
+    """
 
     nonce: int
     hash: bytes
@@ -204,18 +233,27 @@ class TxState(enum.Enum):
 
 
 class Transactor(Protocol):
-    """One account that sends transactions to the ledger contract. Nonces are the caller's business: one key, one nonce stream."""
+    """One account that sends transactions to the ledger contract.
+
+    Nonces are the caller's business: one key, one nonce stream.
+    """
 
     def sign(self, call: AnchorCall | OpenCall, nonce: int) -> SignedTransaction:
         """Sign the call with this nonce. Sends nothing."""
         ...
 
     def send(self, raw: bytes) -> None:
-        """Send signed bytes. "Already known" and "nonce too low" are not errors: the caller looks the hash up."""
+        """Send signed bytes.
+
+        "Already known" and "nonce too low" are not errors: the caller looks the hash up.
+        """
         ...
 
     def state(self, tx_hash: bytes) -> TxState:
-        """What has become of a transaction. FINAL by the chain's own rule; REVERTED only when it is final too."""
+        """What has become of a transaction.
+
+        FINAL by the chain's own rule; REVERTED only when it is final too.
+        """
         ...
 
     def nonce(self) -> int:
@@ -234,7 +272,10 @@ class JournalEntry:
 
 
 class Journal(Protocol):
-    """What this process has signed and not yet seen final. Durable; never needed for safety, only for speed."""
+    """What this process has signed and not yet seen final.
+
+    Durable; never needed for safety, only for speed.
+    """
 
     def entries(self) -> Sequence[JournalEntry]:
         """All entries, lowest nonce first."""
@@ -249,18 +290,27 @@ class Journal(Protocol):
         ...
 
 
-# ---------------------------------------------------------------------------------------------------------- stores and index
+# ------------------------------------------------------------------------------------------ stores and index
 
 
 class BatchStore(Protocol):
-    """Immutable objects by name (``STREAM/SEQ-ACC.batch``), shared by all batchers: a folder or an object store."""
+    """Immutable objects by name (``STREAM/SEQ-ACC.batch``), shared by all batchers.
+
+    A folder or an object store.
+    """
 
     def put(self, name: str, data: bytes) -> None:
-        """Create the object, durably. Equal bytes already there are fine; other bytes under the name raise ``MismatchError``."""
+        """Create the object, durably.
+
+        Equal bytes already there are fine; other bytes under the name raise ``MismatchError``.
+        """
         ...
 
     def get(self, name: str) -> bytes | None:
-        """The object's bytes, or None if there is none. Never more than the store's limit: a larger one raises ``MalformedError``."""
+        """The object's bytes, or None if there is none.
+
+        Never more than the store's limit: a larger one raises ``MalformedError``.
+        """
         ...
 
     def names(self, prefix: str) -> Iterator[str]:
@@ -274,7 +324,9 @@ class BatchStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexedRecord:
-    """Where a record stands, and the few fields by which one looks it up. ``kind`` is ``rejected`` with a ``reason`` for a malformed leaf.
+    """Where a record stands, and the few fields by which one looks it up.
+
+    ``kind`` is ``rejected`` with a ``reason`` for a malformed leaf.
 
     ``run``, ``stage`` and ``subjects`` are raw digests; ``number`` is the partition number or -1.
     """
@@ -302,7 +354,7 @@ class Index(Protocol):
     def find(
         self,
         *,
-        id: bytes | None = None,
+        record_id: bytes | None = None,
         run: bytes | None = None,
         stage: bytes | None = None,
         subject: bytes | None = None,
@@ -321,7 +373,10 @@ class Index(Protocol):
 
 
 class PrivateNames(Protocol):
-    """The private store of a dataset's secret and of the plain values behind its tokens; beside the keys, mode 0600, never exported."""
+    """The private store of a dataset's secret and of the plain values behind its tokens; beside the keys.
+
+    Mode 0600, never exported.
+    """
 
     def secret(self) -> bytes:
         """The dataset's 32-byte secret; made when it is first asked for."""
@@ -336,7 +391,7 @@ class PrivateNames(Protocol):
         ...
 
 
-# ------------------------------------------------------------------------------------------------------------ keys and clock
+# -------------------------------------------------------------------------------------------- keys and clock
 
 
 class RecordSigner(Protocol):

@@ -1,7 +1,9 @@
 """Canonical JSON: the one encoder and the one decoder of everything that is hashed as JSON.
 
-RFC 8785 with limits that keep every encoder in agreement (`spec/records.md`, "Canonical"): keys are ASCII, numbers are integers within ±(2^53-1),
-text is UTF-8 as it came, depth at most 64, at most 65,535 bytes. The decoder accepts exactly the bytes that the encoder writes: it decodes, encodes
+RFC 8785 with limits that keep every encoder in agreement (`spec/records.md`, "Canonical"): keys are ASCII,
+numbers are integers within ±(2^53-1),
+text is UTF-8 as it came, depth at most 64, at most 65,535 bytes. The decoder accepts exactly the bytes that
+the encoder writes: it decodes, encodes
 again, and compares.
 """
 
@@ -19,13 +21,16 @@ MAX_BYTES = 65_535
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
 
-# What a record is made of. Recursive aliases are not worth their price to mypy's readers: the encoder checks at run time.
+# What a record is made of. Recursive aliases are not worth their price to mypy's readers: the encoder checks
+# at run time.
 JSONValue = Any
 JSONObject = dict[str, JSONValue]
 
 _MAX_DIGITS = 17  # "-9007199254740991"
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True, check_circular=False).encode
+_write = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True, check_circular=False
+).encode
 
 
 def encode(value: JSONObject) -> bytes:
@@ -35,12 +40,16 @@ def encode(value: JSONObject) -> bytes:
         MalformedError: a value outside the limits; ``reason`` says which.
     """
     if type(value) is not dict:
-        raise MalformedError(f"record: expected a JSON object, found {type(value).__name__}", reason="not-an-object")
+        raise MalformedError(
+            f"record: expected a JSON object, found {type(value).__name__}", reason="not-an-object"
+        )
     _check(value, 1)
     try:
         data = _write(value).encode()
     except UnicodeEncodeError as error:
-        raise MalformedError("record: a lone surrogate cannot be written as UTF-8", reason="lone-surrogate") from error
+        raise MalformedError(
+            "record: a lone surrogate cannot be written as UTF-8", reason="lone-surrogate"
+        ) from error
     if len(data) > MAX_BYTES:
         raise MalformedError(f"record: {len(data)} bytes, expected at most {MAX_BYTES}", reason="too-long")
     return data
@@ -50,8 +59,10 @@ def decode(data: bytes) -> JSONObject:
     """The object that canonical bytes stand for; anything but canonical bytes is refused.
 
     Raises:
-        MalformedError: ``reason`` is one of ``too-long``, ``too-deep``, ``not-utf-8``, ``not-json``, ``not-an-object``, ``duplicate-key``,
-            ``key-not-ascii``, ``not-an-integer``, ``integer-too-large``, ``lone-surrogate``, ``not-canonical``.
+        MalformedError: ``reason`` is one of ``too-long``, ``too-deep``, ``not-utf-8``, ``not-json``,
+            ``not-an-object``, ``duplicate-key``,
+            ``key-not-ascii``, ``not-an-integer``, ``integer-too-large``, ``lone-surrogate``,
+            ``not-canonical``.
     """
     if len(data) > MAX_BYTES:
         raise MalformedError(f"record: {len(data)} bytes, expected at most {MAX_BYTES}", reason="too-long")
@@ -63,9 +74,13 @@ def decode(data: bytes) -> JSONObject:
     try:
         value = _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise MalformedError(f"record: not JSON: {error.msg} at character {error.pos}", reason="not-json") from error
+        raise MalformedError(
+            f"record: not JSON: {error.msg} at character {error.pos}", reason="not-json"
+        ) from error
     if encode(value) != data:
-        raise MalformedError("record: valid JSON, but not in canonical form (RFC 8785)", reason="not-canonical")
+        raise MalformedError(
+            "record: valid JSON, but not in canonical form (RFC 8785)", reason="not-canonical"
+        )
     return value  # type: ignore[no-any-return]
 
 
@@ -78,7 +93,9 @@ def _check(value: JSONValue, depth: int) -> None:
             raise MalformedError("record: an integer outside ±(2^53-1)", reason="integer-too-large")
         return
     if kind is not dict and kind is not list:
-        raise MalformedError(f"record: {kind.__name__} is not written; a decimal is a string", reason="not-an-integer")
+        raise MalformedError(
+            f"record: {kind.__name__} is not written; a decimal is a string", reason="not-an-integer"
+        )
     if depth > MAX_DEPTH:
         raise MalformedError(f"record: nested more than {MAX_DEPTH} deep", reason="too-deep")
     if kind is dict:
@@ -118,7 +135,9 @@ def _integer(digits: str) -> int:
 
 
 def _refuse_number(text: str) -> int:
-    raise MalformedError(f"record: number {text[:40]} is not an integer; a decimal is a string", reason="not-an-integer")
+    raise MalformedError(
+        f"record: number {text[:40]} is not an integer; a decimal is a string", reason="not-an-integer"
+    )
 
 
 _decoder = json.JSONDecoder(

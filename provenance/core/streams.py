@@ -1,7 +1,9 @@
 """Streams: one log partition as the contract names it, and the accumulator that chains its batches.
 
-A stream's name binds chain, contract, organisation, generation, first offset, log partition and predecessor, so that it can be taken by no one else
-and nothing goes on silently after a log was made anew. ``acc(n)`` binds everything anchored up to batch n (`spec/anchoring.md`, "Stream").
+A stream's name binds chain, contract, organisation, generation, first offset, log partition and predecessor,
+so that it can be taken by no one else
+and nothing goes on silently after a log was made anew. ``acc(n)`` binds everything anchored up to batch n
+(`spec/anchoring.md`, "Stream").
 """
 
 from __future__ import annotations
@@ -48,15 +50,22 @@ class LogIdentity:
     def __post_init__(self) -> None:
         for what, text in (("cluster id", self.cluster_id), ("topic", self.topic)):
             if not 0 < len(text) <= _MAX_NAME:
-                raise MalformedError(f"{what}: {len(text)} characters, expected 1 to {_MAX_NAME}", reason="name-length")
+                raise MalformedError(
+                    f"{what}: {len(text)} characters, expected 1 to {_MAX_NAME}", reason="name-length"
+                )
         if not _TOPIC_ID.fullmatch(self.topic_id):
-            raise MalformedError(f"topic id {self.topic_id!r:.60}: expected 32 lower-case hex digits", reason="topic-id")
+            raise MalformedError(
+                f"topic id {self.topic_id!r:.60}: expected 32 lower-case hex digits", reason="topic-id"
+            )
         _require("partition", self.partition, 0, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a stream was opened with: the fields that its name covers. ``contract`` is 20 bytes, ``binding`` and ``continues`` 32."""
+    """What a stream was opened with: the fields that its name covers.
+
+    ``contract`` is 20 bytes, ``binding`` and ``continues`` 32.
+    """
 
     chain_id: int
     contract: bytes
@@ -71,13 +80,19 @@ class Opening:
         _require("organisation", self.org, 1, MAX_ORG)
         _require("generation", self.generation, 1, MAX_GENERATION)
         _require("start offset", self.start_offset, 0, MAX_OFFSET)
-        for what, value, length in (("contract", self.contract, 20), ("binding", self.binding, 32), ("continues", self.continues, 32)):
+        for what, value, length in (
+            ("contract", self.contract, 20),
+            ("binding", self.binding, 32),
+            ("continues", self.continues, 32),
+        ):
             _require_length(what, value, length)
 
 
 def binding_of(log: LogIdentity) -> bytes:
-    """``SHA-256(canonical JSON {cluster_id, partition, topic_id})``: the log partition that a stream covers."""
-    text = canonical.encode({"cluster_id": log.cluster_id, "partition": log.partition, "topic_id": log.topic_id})
+    """``SHA-256(canonical JSON {cluster_id, partition, topic_id})``: the partition that a stream covers."""
+    text = canonical.encode(
+        {"cluster_id": log.cluster_id, "partition": log.partition, "topic_id": log.topic_id}
+    )
     return hashlib.sha256(text).digest()
 
 
@@ -96,7 +111,14 @@ def stream_of(opening: Opening) -> bytes:
 
 
 def next_acc(
-    prev_acc: bytes, seq: int, *, first_offset: int, next_offset: int, leaf_count: int, root: bytes, manifest_hash: bytes
+    prev_acc: bytes,
+    seq: int,
+    *,
+    first_offset: int,
+    next_offset: int,
+    leaf_count: int,
+    root: bytes,
+    manifest_hash: bytes,
 ) -> bytes:
     """``acc(seq)`` from ``acc(seq-1)`` and what batch ``seq`` anchors."""
     _require("seq", seq, 1, MAX_OFFSET)
@@ -118,19 +140,30 @@ def next_acc(
 
 
 def continues_of(opening: Opening, seq: int, acc: bytes) -> bytes:
-    """What a successor's opening carries: the last good position ``(seq, acc)`` of the stream opened with ``opening``."""
+    """What a successor's opening carries: the last good position ``(seq.
+
+    Acc)`` of the stream opened with ``opening``.
+    """
     _require("seq", seq, 0, MAX_OFFSET)
     _require_length("acc", acc, 32)
     return hashlib.sha256(
-        opening.chain_id.to_bytes(32, "big") + opening.contract + stream_of(opening) + seq.to_bytes(8, "big") + acc
+        opening.chain_id.to_bytes(32, "big")
+        + opening.contract
+        + stream_of(opening)
+        + seq.to_bytes(8, "big")
+        + acc
     ).digest()
 
 
 def _require(what: str, value: int, low: int, high: int) -> None:
     if isinstance(value, bool) or not low <= value <= high:
-        raise MalformedError(f"{what} {value}: expected {low} to {high}", reason=f"{what.replace(' ', '-')}-out-of-range")
+        raise MalformedError(
+            f"{what} {value}: expected {low} to {high}", reason=f"{what.replace(' ', '-')}-out-of-range"
+        )
 
 
 def _require_length(what: str, value: bytes, length: int) -> None:
     if len(value) != length:
-        raise MalformedError(f"{what}: {len(value)} bytes, expected {length}", reason=f"{what.replace(' ', '-')}-length")
+        raise MalformedError(
+            f"{what}: {len(value)} bytes, expected {length}", reason=f"{what.replace(' ', '-')}-length"
+        )

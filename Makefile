@@ -11,6 +11,8 @@ PY := $(VENV)/bin/python
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(PY) -m pip install --no-input --quiet
+# One process per thread of the processor, to eight: service tests start workers of their own.
+PARALLEL := -n logical --maxprocesses 8 --dist loadfile
 
 LOCKED := $(VENV)/.stamp-locked
 PROJECT := $(VENV)/.stamp-project
@@ -38,7 +40,7 @@ test: setup ## lint, rebuild the contract, run every test, and hold the core's b
 	echo "make test: everything passed"
 
 test-quick: setup ## the tests that need no service, in under two minutes
-	$(PY) -m pytest -m "not service and not slow" -n auto -q
+	$(PY) -m pytest -m "not service and not slow" $(PARALLEL) -q
 
 lint: $(PROJECT) ## ruff, formatting, mypy in strict mode, and the layers
 	@failed=""; for check in "ruff check" "ruff format --check" mypy "lint-imports --no-logo"; do \
@@ -50,7 +52,7 @@ contract: setup
 	$(PY) scripts/build_contract.py --check
 
 tests: setup
-	$(PY) scripts/supervise.py $(PY) -m pytest -n auto --dist loadfile --cov --cov-report=
+	$(PY) scripts/supervise.py $(PY) -m pytest $(PARALLEL) --cov --cov-report=
 
 coverage: $(PROJECT)
 	$(PY) -m coverage report --include='provenance/core/*' --fail-under=100

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for folder in ("provenance", "pipeline") for path in (ROOT / folder).rglob("*.py"))
 LONGEST_FUNCTION = 80
 LONGEST_FILE = 400
+# Files that are longer, each for a reason.
+LONG_FILES = {"provenance/ports.py": (450, "all that an adapter's author must know, on one page")}
 
 # Not needed to import the package, whatever the user does next.
 HEAVY = {
@@ -110,7 +112,8 @@ def test_functions_and_files_are_short_and_modules_say_what_they_are(path: Path)
     tree = ast.parse(text)
     long = {node.name: length(node) for node in functions(tree) if length(node) > LONGEST_FUNCTION}
     assert long == {}, f"functions of more than {LONGEST_FUNCTION} lines"
-    assert len(text.splitlines()) <= LONGEST_FILE, f"more than {LONGEST_FILE} lines"
+    limit, _ = LONG_FILES.get(path.relative_to(ROOT).as_posix(), (LONGEST_FILE, ""))
+    assert len(text.splitlines()) <= limit, f"more than {limit} lines: split it"
     assert ast.get_docstring(tree), "a module opens with what it is for"
 
 
@@ -174,3 +177,25 @@ def test_the_lock_satisfies_what_the_project_asks_for() -> None:
     asked = itertools.chain(project()["dependencies"], *project()["optional-dependencies"].values())
     names = {re.split(r"[^A-Za-z0-9._-]", line)[0].lower().replace("_", "-") for line in asked}
     assert names - {"torch", "provenance-ledger"} <= locked
+
+
+PAGES = [path for path in repository_files() if path.suffix == ".md"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = {path.relative_to(docs).as_posix() for path in PAGES if path.is_relative_to(docs)} - {"README.md"}
+    assert {page for page in pages if f"({page})" not in index} == set()
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

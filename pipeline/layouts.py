@@ -94,18 +94,10 @@ class Recordings:
                 remedy="mend the table or the folder, or let such recordings be set aside",
             )
 
-    def sample(self, per_speaker: int, *, seed: int = 0) -> Recordings:
-        """At most ``per_speaker`` recordings of each speaker.
-
-        Those whose names hash lowest under the seed.
-        """
+    def sample(self, count: int, *, seed: int = 0) -> Recordings:
+        """At most ``count`` recordings, those whose names hash lowest: speakers about keep their proportions."""
         ranked = sorted(self.items, key=lambda item: hashlib.sha256(f"{seed}\0{item.name}".encode()).digest())
-        taken: dict[str | None, int] = {}
-        chosen = set()
-        for item in ranked:
-            if taken.setdefault(item.speaker, 0) < per_speaker:
-                taken[item.speaker] += 1
-                chosen.add(item.name)
+        chosen = {item.name for item in ranked[:count]}
         items = tuple(item for item in self.items if item.name in chosen)
         return Recordings(self.root, self.layout, items, self.problems)
 

@@ -45,7 +45,7 @@ class _Voice:
 
 
 def write(folder: Path, *, speakers: int = 4, utterances: int = 24, seed: int = 0) -> Path:
-    """Write the set as a folder per speaker (``speaker-1/0001.wav`` …), 16-bit mono at 16 kHz; return the folder.
+    """Write the set (``speaker-1/0001.wav`` …, 16-bit mono at 16 kHz) and return the folder.
 
     The folder appears when it is whole. The same arguments give the same samples.
 

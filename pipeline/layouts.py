@@ -95,7 +95,7 @@ class Recordings:
             )
 
     def sample(self, count: int, *, seed: int = 0) -> Recordings:
-        """At most ``count`` recordings, those whose names hash lowest: speakers about keep their proportions."""
+        """At most ``count`` recordings, those whose names hash lowest: about the same shares of speakers."""
         ranked = sorted(self.items, key=lambda item: hashlib.sha256(f"{seed}\0{item.name}".encode()).digest())
         chosen = {item.name for item in ranked[:count]}
         items = tuple(item for item in self.items if item.name in chosen)

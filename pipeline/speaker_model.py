@@ -119,7 +119,7 @@ def train(
     labels = tuple(sorted({item.label for item in recordings.values()}))
     if len({item.label for item in learnt.values()}) < 2 or not held_out:
         raise ConfigError(
-            f"too few: {len(labels)} speakers, {len(learnt)} recordings to learn from, {len(held_out)} held out",
+            f"{len(labels)} speakers, {len(learnt)} recordings to learn from, {len(held_out)} held out",
             remedy="give at least two speakers with a dozen recordings each",
         )
     rng = np.random.default_rng(seed)

@@ -63,8 +63,8 @@ DEBIAN_VOICES = (
         "fr",
         "June Wallack",
         "CC-BY-SA-3.0",
-        "recorded by June Wallack (junewallack.com), 2006-2008; translated by Clod Patry, Kristopher Lalletti and "
-        "June Wallack; financial contributions by Digium, Inc., Unlimitel and BGM Informatique",
+        "recorded by June Wallack (junewallack.com), 2006-2008; translated by Clod Patry, "
+        "Kristopher Lalletti and June Wallack; financial contributions by Digium, Inc., Unlimitel and BGM Informatique",
     ),
     Voice(
         "it_IT_m_Carlo",
@@ -158,7 +158,8 @@ def credits_text(voices: Sequence[Voice] = DEBIAN_VOICES) -> str:
     lines += [f"  {voice.folder} ({voice.licence}): {voice.credit}" for voice in voices]
     lines += [
         "",
-        "CC-BY-SA-3.0: creativecommons.org/licenses/by-sa/3.0/   CC-BY-3.0: creativecommons.org/licenses/by/3.0/",
+        "CC-BY-SA-3.0: creativecommons.org/licenses/by-sa/3.0/",
+        "CC-BY-3.0: creativecommons.org/licenses/by/3.0/",
     ]
     return "\n".join(lines) + "\n"
 

@@ -64,7 +64,8 @@ DEBIAN_VOICES = (
         "June Wallack",
         "CC-BY-SA-3.0",
         "recorded by June Wallack (junewallack.com), 2006-2008; translated by Clod Patry, "
-        "Kristopher Lalletti and June Wallack; financial contributions by Digium, Inc., Unlimitel and BGM Informatique",
+        "Kristopher Lalletti and June Wallack; financial contributions by Digium, Inc., Unlimitel and "
+        "BGM Informatique",
     ),
     Voice(
         "it_IT_m_Carlo",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator, Sequence
 
+    from provenance.core.digests import TreeEntry
+    from provenance.core.kinds import Partition, Stage, Transform
+    from provenance.core.replays import PartComparison, ReplayPlan
     from provenance.core.streams import LogIdentity, Opening
 
 __all__ = [
@@ -40,7 +43,9 @@ __all__ = [
     "OpenCall",
     "PrivateNames",
     "RecordSigner",
+    "Replayer",
     "SignedTransaction",
+    "StoredFiles",
     "Transactor",
     "TxState",
 ]
@@ -388,6 +393,46 @@ class PrivateNames(Protocol):
 
     def plain(self, token: str) -> str | None:
         """The plain value behind a token, if this store knows it."""
+        ...
+
+
+# ------------------------------------------------------------------------------------ stored data and replay
+
+
+class StoredFiles(Protocol):
+    """The bytes that sources and sinks left behind, as whoever audits them finds them. Reads only."""
+
+    def file(self, path: str) -> TreeEntry | None:
+        """Size and SHA-256 of the file; None if there is none. ``UnavailableError`` if it cannot be read."""
+        ...
+
+    def tree(self, path: str) -> Iterator[TreeEntry]:
+        """The files below a directory, ascending by the UTF-8 bytes of their paths; none if it is missing.
+
+        Links and special files as `spec/digests.md`, "tree1". Errors as `file`.
+        """
+        ...
+
+
+class Replayer(Protocol):
+    """Runs a run's transforms again, in fresh processes and from the raw files alone. Emits no record."""
+
+    def transform(self, stage: Stage) -> Transform:
+        """What the stage's transform is now; ``ConfigError`` if it cannot be imported here."""
+        ...
+
+    def replay(self, plan: ReplayPlan) -> Iterator[Partition]:
+        """Every partition of the plan, computed again, in any order; memory does not grow with their number.
+
+        A source yields what it finds now: an empty partition where the raw file is gone.
+        """
+        ...
+
+    def compare(self, plan: ReplayPlan, stage: bytes, number: int) -> Sequence[PartComparison]:
+        """Compare one stored partition of a sink, part by part, with the same computed again.
+
+        Empty for a stage that stores nothing.
+        """
         ...
 
 

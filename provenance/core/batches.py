@@ -240,12 +240,9 @@ def decode_manifest(data: bytes) -> Manifest:
 def _check_skipped(manifest: Manifest) -> None:
     previous = manifest.first_offset - 1
     for start, until in manifest.skipped:
-        # A range may begin where the batch does; after another one at least one message stands between, else
-        # it were not maximal.
-        if (
-            not (previous < start < until < manifest.next_offset)
-            or start == previous + 1 > manifest.first_offset
-        ):
+        # A range may begin where the batch does; after another one at least one message stands between, else the
+        # two would be one.
+        if not previous < start < until < manifest.next_offset:
             raise MalformedError(
                 f"manifest: skipped range [{start}, {until}) is empty, not maximal or misplaced",
                 reason="skipped",

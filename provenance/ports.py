@@ -12,9 +12,10 @@ Digests, roots, ids and accumulators are raw 32-byte ``bytes`` here; hex belongs
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from provenance.core.transactions import JournalEntry, SignedTransaction, TxState
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -30,20 +31,24 @@ __all__ = [
     "AnchorCall",
     "BatchStore",
     "Bounds",
+    "Call",
     "ChainIdentity",
     "ChainReader",
     "Clock",
+    "DeployCall",
     "EventLog",
     "Head",
     "Index",
     "IndexedRecord",
     "Journal",
     "JournalEntry",
+    "ListRecordKeyCall",
     "LogMessage",
     "OpenCall",
     "PrivateNames",
     "RecordSigner",
     "Replayer",
+    "SetKeyCall",
     "SignedTransaction",
     "StoredFiles",
     "Transactor",
@@ -216,25 +221,32 @@ class OpenCall:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedTransaction:
-    """A transaction that has been signed and not necessarily sent: the sender's nonce, its hash.
+class DeployCall:
+    """Deploys the contract with one founding organisation: its name, its 20-byte governance address.
 
-    And the bytes to send.
+    Whoever sends it with nonce 0 gets the same contract address on every chain.
     """
 
-    nonce: int
-    hash: bytes
-    raw: bytes
+    organisation: str
+    governance: bytes
 
 
-class TxState(enum.Enum):
-    """What a node says of a transaction hash."""
+@dataclass(frozen=True, slots=True)
+class SetKeyCall:
+    """``setKey``: a 20-byte address of the sender's organisation; publisher 2, endorser 4, both 6."""
 
-    UNKNOWN = "unknown"
-    PENDING = "pending"
-    MINED = "mined"
-    FINAL = "final"
-    REVERTED = "reverted"
+    key: bytes
+    roles: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListRecordKeyCall:
+    """``listRecordKey``: a raw Ed25519 key with which the sender's organisation signs records."""
+
+    key: bytes
+
+
+Call: TypeAlias = "AnchorCall | OpenCall | DeployCall | SetKeyCall | ListRecordKeyCall"
 
 
 class Transactor(Protocol):
@@ -243,7 +255,7 @@ class Transactor(Protocol):
     Nonces are the caller's business: one key, one nonce stream.
     """
 
-    def sign(self, call: AnchorCall | OpenCall, nonce: int) -> SignedTransaction:
+    def sign(self, call: Call, nonce: int) -> SignedTransaction:
         """Sign the call with this nonce. Sends nothing."""
         ...
 
@@ -261,19 +273,9 @@ class Transactor(Protocol):
         """
         ...
 
-    def nonce(self) -> int:
-        """The account's next nonce by mined transactions only."""
+    def nonce(self, *, final: bool = False) -> int:
+        """The account's next nonce by mined transactions only; with ``final``, by those that are final."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """A signed transaction with what it anchors; ``purpose`` is ``"anchor"`` or ``"open"``."""
-
-    transaction: SignedTransaction
-    purpose: str
-    stream: bytes
-    seq: int
 
 
 class Journal(Protocol):

@@ -119,6 +119,7 @@ def _decode(data: bytes, limits: Limits) -> Audio:
     if riff.is_wave(data):
         return _decode_wave(data, limits)
     if data[:4] == b"fLaC":
+        _check_total(data)
         return _decode_coded(data, "FLAC", limits)
     raise UnusableAudioError(Reason.NOT_AUDIO, f"neither WAV nor FLAC: the file begins with {data[:4]!r}")
 
@@ -174,7 +175,7 @@ def _decode_coded(
                 raise UnusableAudioError(
                     Reason.INCONSISTENT_HEADER, "the decoder reads the header differently"
                 )
-            claimed = _claimed_frames(data, file.frames) if header is None else file.frames
+            claimed = int(file.frames)
             _check_size(claimed, file.channels, file.samplerate, limits)
             samples = _read_blocks(file, limits)
             rate, subtype = int(file.samplerate), str(file.subtype)
@@ -189,9 +190,16 @@ def _decode_coded(
     return Audio(samples, rate, container, _NAMES.get(codec, subtype), clipped)
 
 
-def _claimed_frames(data: bytes, frames: int) -> int:
-    """The frame count of a FLAC file's STREAMINFO, where 0 stands for unknown (RFC 9639, section 8.2)."""
-    return frames if int.from_bytes(data[21:26], "big") & 0xF_FFFF_FFFF else 0
+def _check_total(data: bytes) -> None:
+    """A FLAC file must say how long it is: without that nobody can tell whether its end is missing.
+
+    The total is the low 36 bits of bytes 21 to 25, and 0 for unknown (RFC 9639, section 8.2).
+    """
+    if len(data) >= 26 and not int.from_bytes(data[21:26], "big") & 0xF_FFFF_FFFF:
+        raise UnusableAudioError(
+            Reason.INCONSISTENT_HEADER,
+            "its length was never filled in: it was stopped early or written to a pipe",
+        )
 
 
 def _reason(data: bytes, container: str) -> Reason:

@@ -32,6 +32,7 @@ _GUID_TAILS = {
 }
 _MAGICS = (b"RIFF", b"RIFX", b"RF64", b"BW64")
 _UNKNOWN = 0xFFFFFFFF
+_MAX_RATE = 16_000_000  # beyond any converter; resampling from there takes time without end
 _FIXED_WIDTHS = (PCM, FLOAT, ALAW, MULAW)
 
 
@@ -126,6 +127,8 @@ def _parse_format(order: str, chunk: bytes) -> _Format:
     if len(chunk) < 16:
         raise _inconsistent(f"the format chunk has {len(chunk)} bytes where at least 16 are expected")
     codec, channels, rate, byte_rate, frame_bytes, bits = struct.unpack_from(order + "HHIIHH", chunk)
+    if rate > _MAX_RATE:
+        raise _inconsistent(f"{rate} frames a second; the limit is {_MAX_RATE}")
     if not channels or not rate or not frame_bytes:
         raise _inconsistent(
             f"{channels} channels, {rate} frames a second, {frame_bytes} bytes a frame; none may be 0"
@@ -199,9 +202,7 @@ def _check_lengths(found: int, *, whole: int, body: int, size: int) -> None:
     Bytes behind the container (tags) do no harm.
     """
     if _UNKNOWN in (whole, size) or not whole:
-        raise _inconsistent(
-            "its length was never filled in: the recorder was stopped before it could, or wrote to a pipe"
-        )
+        raise _inconsistent("its length was never filled in: it was stopped early or written to a pipe")
     if body + size > found:
         raise UnusableAudioError(
             Reason.TRUNCATED, f"the header says {size} bytes of samples, the file holds {found - body}"

@@ -1,0 +1,281 @@
+"""Settings: the only reader of ``provenance.toml`` and of the environment.
+
+Each field of `Settings` has a default, a unit and limits. ``provenance.toml`` lies in the ``.provenance``
+folder or beside it; ``PROVENANCE_BATCH_MAX_RECORDS`` goes before ``max_records`` in its ``[batch]``. Both are
+closed: a name that means nothing is refused, and the nearest one that does is named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provenance.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "FOLDER_NAME",
+    "FOLDER_VARIABLE",
+    "Setting",
+    "Settings",
+    "find_folder",
+    "load",
+]
+
+FOLDER_NAME = ".provenance"
+FILE_NAME = "provenance.toml"
+ENVIRONMENT_PREFIX = "PROVENANCE_"
+FOLDER_VARIABLE = "PROVENANCE_FOLDER"
+_LIMIT = 65_536
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one setting: its meaning, its unit, and the values that it may take."""
+
+    says: str
+    unit: str = ""
+    low: float = 0
+    high: float = 0
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+
+
+def _number(default: float, says: str, unit: str, low: float, high: float) -> Any:
+    return field(default=default, metadata={"setting": Setting(says, unit, low, high)})
+
+
+def _choice(default: str, says: str, *choices: str) -> Any:
+    return field(default=default, metadata={"setting": Setting(says, choices=choices)})
+
+
+def _text(default: str, says: str, pattern: str, unit: str) -> Any:
+    return field(default=default, metadata={"setting": Setting(says, unit, pattern=pattern)})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are and how they behave: plain values, which another process may be given.
+
+    ``folder`` is absolute. A field's name is its section and key: ``batch_max_records`` is ``max_records`` in
+    ``[batch]``.
+    """
+
+    folder: Path
+    log_busy_timeout: float = _number(
+        30.0, "How long a write waits for the writes of other processes.", "seconds", 0.1, 600
+    )
+    log_read_limit: int = _number(
+        4096, "How many messages are read from the log at once.", "messages", 1, 100_000
+    )
+    store_object_limit: int = _number(
+        256 * _MIB, "The size that no object of the batch store may exceed.", "bytes", _MIB, 4096 * _MIB
+    )
+    batch_max_records: int = _number(
+        4096, "A batch closes when it has so many records.", "records", 1, 1_000_000
+    )
+    batch_max_bytes: int = _number(
+        16 * _MIB, "A batch closes before its records exceed this.", "bytes", 65_536, 128 * _MIB
+    )
+    batch_max_age: float = _number(
+        10.0, "A batch closes when its first record has waited so long.", "seconds", 0, 86_400
+    )
+    chain_url: str = _text(
+        "",
+        "JSON-RPC address of a node; empty for the embedded chain that `provenance up` starts.",
+        r"(https?://[^\s@?#]{1,1000})?",
+        "http or https address without user, query or fragment",
+    )
+    chain_port: int = _number(
+        8545, "The port that the embedded chain listens on; the next free one is taken.", "port", 1024, 65_535
+    )
+    chain_timeout: float = _number(30.0, "How long a node may take to answer.", "seconds", 1, 600)
+    digest_algorithm: str = _choice("sha256", "The hash under logical digests.", "sha256", "blake3")
+    loading_policy: str = _choice(
+        "enforce",
+        "What a loader does with a shard that does not verify: stop, or count it as not verified.",
+        "enforce",
+        "observe",
+    )
+
+    @property
+    def log_path(self) -> Path:
+        """The embedded event log."""
+        return self.folder / "log.sqlite"
+
+    @property
+    def store_path(self) -> Path:
+        """The folder of the batch store."""
+        return self.folder / "batches"
+
+    @property
+    def index_path(self) -> Path:
+        """The index."""
+        return self.folder / "index.sqlite"
+
+    @property
+    def journal_path(self) -> Path:
+        """The journal of signed transactions."""
+        return self.folder / "journal.sqlite"
+
+    @property
+    def keys_path(self) -> Path:
+        """The folder of keys."""
+        return self.folder / "keys"
+
+    @property
+    def names_path(self) -> Path:
+        """The private store."""
+        return self.folder / "names.sqlite"
+
+    @property
+    def chain_path(self) -> Path:
+        """The folder of the embedded chain."""
+        return self.folder / "chain"
+
+
+def find_folder(start: Path | None = None) -> Path:
+    """The folder to use: of the environment, else the nearest upwards, else the place for one here.
+
+    Args:
+        start: where to begin; the working directory if None.
+    """
+    if named := os.environ.get(FOLDER_VARIABLE):
+        return Path(named).absolute()
+    start = Path.cwd() if start is None else start.absolute()
+    for place in (start, *start.parents):
+        if (place / FOLDER_NAME).is_dir():
+            return place / FOLDER_NAME
+    return start / FOLDER_NAME
+
+
+def load(folder: Path | None = None) -> Settings:
+    """The settings for a folder; nothing is made.
+
+    Args:
+        folder: of log, batches, index and keys; found with `find_folder` if None.
+
+    Raises:
+        ConfigError: a name that means nothing, or a value outside its limits.
+    """
+    folder = find_folder() if folder is None else folder.absolute()
+    values = dict(_from_file(folder))
+    values.update(_from_environment(os.environ))
+    return Settings(folder, **values)
+
+
+def describe() -> Iterator[tuple[str, object, Setting]]:
+    """``(field name, default, setting)`` of every setting, in order; the documentation is made of it."""
+    for entry in dataclasses.fields(Settings):
+        if "setting" in entry.metadata:
+            yield entry.name, entry.default, entry.metadata["setting"]
+
+
+def _from_file(folder: Path) -> Iterator[tuple[str, Any]]:
+    found = [path for path in (folder / FILE_NAME, folder.parent / FILE_NAME) if path.is_file()]
+    if len(found) == 2:
+        raise ConfigError(
+            f"{found[0]} and {found[1]}: two files of settings",
+            reason="two-files",
+            remedy="Keep one of them.",
+        )
+    for path in found:
+        for section, content in _parse(path).items():
+            if not isinstance(content, dict):
+                raise _unknown(f"{path}: {section}", section, sorted({n.partition("_")[0] for n in _table()}))
+            for key, value in content.items():
+                name = f"{section}_{key}"
+                if name not in _table():
+                    known = [n.partition("_")[2] for n in _table() if n.startswith(f"{section}_")]
+                    near = known or sorted({n.partition("_")[0] for n in _table()})
+                    raise _unknown(f"{path}: [{section}] {key}", key if known else section, near)
+                yield name, _check(f"{path}: [{section}] {key}", name, value)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    from provenance import files
+
+    data = files.read_file(path, _LIMIT) or b""
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path}: not TOML: {error}", reason="not-toml", remedy="Correct that line."
+        ) from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    sections = {name.partition("_")[0] for name in _table()}
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if name in _table():
+            yield name, _check(variable, name, _from_text(variable, name, text))
+        elif name.partition("_")[0] in sections and "_" in name:
+            known = [f"{ENVIRONMENT_PREFIX}{n.upper()}" for n in _table()]
+            raise _unknown(variable, variable, known)
+
+
+def _from_text(where: str, name: str, text: str) -> Any:
+    default = _table()[name][0]
+    if isinstance(default, str):
+        return text
+    try:
+        return int(text) if isinstance(default, int) else float(text)
+    except ValueError as error:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise ConfigError(f"{where}: expected {kind}, found {text!r:.80}", reason="setting-type") from error
+
+
+def _check(where: str, name: str, value: object) -> Any:
+    default, setting = _table()[name]
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise ConfigError(f"{where}: expected text, found {value!r:.80}", reason="setting-type")
+        if setting.choices and value not in setting.choices:
+            raise ConfigError(
+                f"{where}: expected one of {', '.join(setting.choices)}; found {value!r:.80}",
+                reason="setting-value",
+            )
+        if setting.pattern and not re.fullmatch(setting.pattern, value):
+            # The value is not shown: it may have a password in it.
+            raise ConfigError(f"{where}: expected an {setting.unit}", reason="setting-value")
+        return value
+    whole = isinstance(default, int)
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        kind = "a whole number" if whole else "a number"
+        raise ConfigError(
+            f"{where}: expected {kind} of {setting.unit}, found {value!r:.80}", reason="setting-type"
+        )
+    if not setting.low <= value <= setting.high:
+        raise ConfigError(
+            f"{where}: expected {setting.low:g} to {setting.high:g} {setting.unit}, found {value}",
+            reason="setting-range",
+        )
+    return value if whole else float(value)
+
+
+def _unknown(where: str, name: str, known: list[str]) -> ConfigError:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+    return ConfigError(
+        f"{where}: there is no such setting",
+        reason="unknown-setting",
+        remedy=f"The nearest one is {near[0]}." if near else "See docs/reference/configuration.md.",
+    )
+
+
+def _table() -> dict[str, tuple[object, Setting]]:
+    return {name: (default, setting) for name, default, setting in describe()}

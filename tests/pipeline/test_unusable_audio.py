@@ -1,4 +1,4 @@
-"""Every way in which a recording is unusable, by its reason code; and random bytes, which must give one too."""
+"""Every way in which a recording is unusable, by its reason code; random bytes must give one too."""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+"""From the log to a batch file that was read back (steps 3 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from provenance.core.batcher import checks, places
+from provenance.core.batcher import messages as m
+from provenance.core.batcher.pile import add_messages, build_from_pile, is_closed
+from provenance.errors import VerificationError
+
+if TYPE_CHECKING:
+    from provenance.core.batcher.places import Gather, Idle, State, Store
+
+
+def after_gather(state: State, place: Gather, event: m.Event) -> State:
+    """On, or to step 4; with nothing to anchor, to the end of a drain or to waiting."""
+    if isinstance(event, m.Woke):
+        return places.to_gather(state, place.position, place.pile)
+    read = places.expect(event, m.LogRead)
+    # Before the messages count: where retention went over us, what is gone would look like a skipped range.
+    checks.check_log(state.source, place.pile.next_offset, read)
+    pile = add_messages(place.pile, read.messages, state.limits, read.now)
+    drained = state.until is not None and (not read.messages or pile.next_offset >= state.until)
+    if pile.count == 0:
+        if drained:
+            return state.ask(places.Drained(place.position), None)
+        return places.to_idle(state, place.position)
+    if drained or is_closed(pile, state.limits, read.now):
+        return places.to_store(state, build_from_pile(pile, place.position, state.source.log))
+    if not read.messages:
+        return places.to_gather_later(state, replace(place, pile=pile))
+    return places.to_gather(state, place.position, pile)
+
+
+def after_idle(state: State, place: Idle, event: m.Event) -> State:
+    """To step 1 if there is something; a log that was cut or made anew is found at once."""
+    if isinstance(event, m.Woke):
+        return places.to_peek(state, place.position)
+    read = places.expect(event, m.LogRead)
+    checks.check_log(state.source, place.position.next_offset, read)
+    return places.to_head(state) if read.messages else places.to_idle(state, place.position)
+
+
+def after_store(state: State, place: Store, event: m.Event) -> State:
+    """To signing; back to step 2 with the head's file that was missing."""
+    if isinstance(event, m.FileWritten):
+        return places.to_read_back(state, place)
+    if places.expect(event, m.FileRead).data != place.data:
+        raise VerificationError(
+            f"batch file {place.name}: it was written, and what is read back differs",
+            reason="read-back",
+            remedy="Check the disk or the object store; nothing was anchored.",
+        )
+    tail = checks.tail_of(place.batch)
+    state = replace(state, tail=tail)
+    return places.to_compare(state, tail.position) if place.of_head else places.to_sign(state, place.batch)

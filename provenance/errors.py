@@ -7,6 +7,7 @@
     │   └── MismatchError      one value differs from another; carries both
     ├── ConfigError            wrong use or configuration: change it and call again     exit code 2
     ├── MalformedError         an input is not what its format says: mend the input     exit code 2
+    │   └── Rejected           one item of a partition cannot be used; raised by transforms
     ├── UnavailableError       a component cannot be reached: try again later           exit code 3
     └── PendingError           nothing is wrong, the anchor is not there yet: wait      exit code 4
 
@@ -17,15 +18,21 @@ into one of these; nothing else leaves the package but programming errors.
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "ConfigError",
     "MalformedError",
     "MismatchError",
     "PendingError",
     "ProvenanceError",
+    "Rejected",
     "UnavailableError",
     "VerificationError",
 ]
+
+
+_REASON = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 class ProvenanceError(Exception):
@@ -97,6 +104,22 @@ class MalformedError(ProvenanceError):
     """An input does not follow its format."""
 
     exit_code = 2
+
+
+class Rejected(MalformedError):  # noqa: N818 - users raise and return it as an outcome, and read it as one
+    """What a transform raises, or returns, for an item that cannot be used: it stays on record.
+
+    Args:
+        reason: a code of lower-case letters, digits and ``-``, e.g. ``"silence"``; it stands in the record.
+        detail: a sentence for people; it stands in no record.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        if not _REASON.fullmatch(reason):
+            raise ConfigError(
+                f"reason {reason!r:.80}: expected 1 to 64 lower-case letters, digits and '-'", reason="reason"
+            )
+        super().__init__(detail or reason, reason=reason)
 
 
 class UnavailableError(ProvenanceError):

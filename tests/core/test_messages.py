@@ -1,6 +1,6 @@
 """What a reader is told when something is refused: the messages of all added cases, word for word.
 
-A message names the thing, what was expected and what was found; ``messages.json`` is read by people in review.
+A message names the thing, what was expected and what was found; people read ``messages.json`` in review.
 What a validator or the JSON parser says changes with their versions, so those are left out.
 """
 

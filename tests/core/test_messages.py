@@ -13,7 +13,7 @@ import pytest
 
 from provenance.core import batches, canonical, merkle, records
 from provenance.errors import ProvenanceError
-from tests.core.test_vectors import VECTORS, more
+from tests.vectors import make_more
 
 GOLDEN = Path(__file__).parent / "messages.json"
 H = bytes.fromhex
@@ -42,8 +42,8 @@ def refuse(file, case):
 def messages():
     """One case for each message of each file."""
     found = {}
-    for file in more().FILES:
-        for case in json.loads((VECTORS / file).read_text()):
+    for file in make_more.FILES:
+        for case in json.loads((make_more.HERE / file).read_text()):
             if case.get("reason", "schema") in {"schema", "not-json"}:
                 continue
             with pytest.raises(ProvenanceError) as caught:

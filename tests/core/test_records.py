@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -14,14 +15,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from provenance.core import canonical, kinds, lists, merkle, records, schemas
 from provenance.core.records import Statement, Subject
 from provenance.errors import MalformedError, MismatchError, VerificationError
-from tests.core.test_vectors import VECTORS, more
+from scripts import generate_schemas
+from tests.vectors import make_more
 
-MADE = more().statements()
+VECTORS = Path(make_more.__file__).parent
+MADE = make_more.statements()
 
 
 @pytest.fixture
 def signer():
-    return more().Signer(1)
+    return make_more.Signer(1)
 
 
 def encode(statement, signer):
@@ -114,7 +117,7 @@ def test_the_envelope_is_dsse_with_ed25519(signer):
 def test_a_signature_is_checked_against_trusted_keys_only(signer):
     record = records.decode_record(records.sign_record(MADE["run"].statement(), signer))
     records.check_signature(record, {records.key_id(signer.public_key()): signer.public_key()})
-    other = more().Signer(2).public_key()
+    other = make_more.Signer(2).public_key()
     for keys, reason in (
         ({}, "unknown-key"),
         ({records.key_id(other): other}, "unknown-key"),
@@ -189,3 +192,10 @@ def test_an_absent_field_is_left_out_never_null():
     statement = dataclasses.replace(MADE["run"], commit=None, lockfile=None).statement()
     assert {"commit", "lockfile"}.isdisjoint(statement.predicate)
     assert b"null" not in canonical.encode(statement.as_json())
+
+
+def test_the_published_schemas_are_those_of_the_core():
+    published = {
+        path.name: path.read_text(encoding="utf-8") for path in generate_schemas.TARGET.glob("*.json")
+    }
+    assert published == generate_schemas.render()

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from provenance.errors import MalformedError
 from provenance.testing import vectors
+from tests.vectors import make_more
 
-VECTORS = Path(__file__).parent.parent / "vectors"
+VECTORS = make_more.HERE
 FILES = sorted(path for path in VECTORS.glob("*.json") if not path.name.startswith("chain"))
-
-
-def more() -> object:
-    spec = importlib.util.spec_from_file_location("make_more", VECTORS / "make_more.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -31,13 +23,13 @@ def test_every_case_holds(path):
     assert [outcome for outcome in outcomes if outcome.reason] == []
 
 
-@pytest.mark.parametrize("name", sorted(more().FILES))
+@pytest.mark.parametrize("name", sorted(make_more.FILES))
 def test_added_cases_are_what_their_script_writes(name):
-    assert (VECTORS / name).read_text() == more().text_of(name)
+    assert (VECTORS / name).read_text() == make_more.text_of(name)
 
 
 def test_added_failing_cases_outnumber_right_ones_five_to_one():
-    cases = [case for name in more().FILES for case in json.loads((VECTORS / name).read_text())]
+    cases = [case for name in make_more.FILES for case in json.loads((VECTORS / name).read_text())]
     failing = sum("reason" in case for case in cases)
     assert failing >= 5 * (len(cases) - failing)
 

@@ -35,6 +35,7 @@ __all__ = [
     "ChainIdentity",
     "ChainReader",
     "Clock",
+    "CloseCall",
     "DeployCall",
     "EventLog",
     "Head",
@@ -221,6 +222,13 @@ class OpenCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseCall:
+    """``closeStream``: nothing can be anchored in it any more."""
+
+    stream: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class DeployCall:
     """Deploys the contract with one founding organisation: its name, its 20-byte governance address.
 
@@ -246,7 +254,7 @@ class ListRecordKeyCall:
     key: bytes
 
 
-Call: TypeAlias = "AnchorCall | OpenCall | DeployCall | SetKeyCall | ListRecordKeyCall"
+Call: TypeAlias = "AnchorCall | OpenCall | CloseCall | DeployCall | SetKeyCall | ListRecordKeyCall"
 
 
 class Transactor(Protocol):

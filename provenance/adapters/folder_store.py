@@ -64,7 +64,7 @@ class FolderStore:
         """The object's bytes, or None."""
         path = self._path(name)
         self._require_no_link(path)
-        return files.read_file(path, self._limit)
+        return None if path.is_dir() else files.read_file(path, self._limit)
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names that begin with the prefix, ascending; files with other names are passed by."""
@@ -74,6 +74,8 @@ class FolderStore:
         """Remove the object, durably."""
         path = self._path(name)
         self._require_no_link(path)
+        if path.is_dir():
+            return
         try:
             path.unlink()
         except (FileNotFoundError, NotADirectoryError):

@@ -168,7 +168,8 @@ def _query(stream: int, subject: bytes | None, filters: dict[str, bytes | str | 
         source = f"records r INDEXED BY records_by_{next(iter(filters))}"
     where = [f"{driver}.stream = :stream", f"({driver}.seq, {driver}.place) > (:seq, :place)"]
     where += ["s.subject = :subject"] if subject is not None else []
-    where += [f"r.{name} = :{name}" for name in filters]
+    # "+" keeps the rest from choosing an index of their own: it would be walked once for each subject.
+    where += [f"{'+' if subject is not None else ''}r.{name} = :{name}" for name in filters]
     # Grouped, because a record may have one digest twice. The text is of names of ours; values are bound.
     text = f"""SELECT {_COLUMNS} FROM {source}
         LEFT JOIN digests run ON run.n = r.run

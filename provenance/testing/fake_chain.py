@@ -1,19 +1,19 @@
 """A chain in memory with the ledger contract's rules (`spec/anchoring.md`, "Contract").
 
 Blocks are lists of transactions, and the contract's state is what replaying them gives, so a reorganisation
-takes blocks off and the state follows. Transactions are canonical JSON and their hashes SHA-256; nothing is
-signed. With ``automine`` each is mined when it is sent, as anvil does; a block is final ``depth`` blocks later.
+takes blocks off and the state follows. Transactions are JSON and their hashes SHA-256; nothing is
+signed. With ``automine`` each is mined when it is sent, as anvil does; a block is final ``depth`` blocks
+later.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable
+import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from provenance.core import canonical
 from provenance.core.streams import MAX_OFFSET, NO_PREDECESSOR, Opening, next_acc, stream_of
 from provenance.errors import UnavailableError
 from provenance.ports import (
@@ -31,7 +31,7 @@ from provenance.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["FakeAccount", "FakeChain"]
 
@@ -256,7 +256,9 @@ class FakeAccount:
             name: value.hex() if isinstance(value, bytes) else value for name, value in asdict(call).items()
         }
         content = {"call": type(call).__name__, "fields": fields, "from": self.address.hex(), "nonce": nonce}
-        raw = canonical.encode(content)
+        raw = json.dumps(
+            content, sort_keys=True
+        ).encode()  # not canonical: a wrong number must reach the contract
         return SignedTransaction(nonce, hashlib.sha256(raw).digest(), raw)
 
     def send(self, raw: bytes) -> None:
@@ -273,7 +275,7 @@ class FakeAccount:
 
 
 def _decode(raw: bytes) -> _Transaction:
-    content = canonical.decode(raw)
+    content = json.loads(raw)
     kind = _CALLS[content["call"]]
     texts = {"organisation"}
     fields = {
@@ -359,9 +361,11 @@ def _anchor(state: _State, block: _Block, transaction: _Transaction, call: Ancho
     del content["stream"]
     if not (call.leaf_count > 0 and call.first_offset + call.leaf_count <= call.next_offset <= MAX_OFFSET):
         raise _Reverted
+    if call.seq < 1:
+        raise _Reverted
     acc = next_acc(content.pop("prev_acc"), content.pop("seq"), **content)
     known = state.anchors[call.stream]
-    if 1 <= call.seq <= head.seq:
+    if call.seq <= head.seq:
         if known[call.seq - 1].acc != acc:
             raise _Reverted
         return 0  # a repeat is quiet, whatever became of key and stream since

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from provenance.adapters.evm import EvmReader, EvmTransactor, Node
     from provenance.adapters.folder_store import FolderStore
     from provenance.adapters.keys import FileSigner
     from provenance.adapters.private_names import SqlitePrivateNames
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "batch_store",
+    "chain",
     "clock",
     "event_log",
+    "governance",
     "index",
     "journal",
     "names",
@@ -96,6 +99,59 @@ def trusted_keys(settings: Settings) -> dict[str, bytes]:
     from provenance.adapters import keys
 
     return keys.load_trusted_keys(settings.keys_path)
+
+
+def chain(settings: Settings) -> tuple[EvmReader, EvmTransactor]:
+    """The ledger contract through one node, and the account that anchors.
+
+    Raises:
+        UnavailableError: the embedded chain does not run, or the node does not answer.
+        ConfigError: the node serves another chain than the settings say, or a key is missing.
+    """
+    return _chain(settings, "publisher")
+
+
+def governance(settings: Settings) -> EvmTransactor:
+    """The account that deploys the contract, opens streams and sets keys. Errors as `chain`."""
+    return _chain(settings, "governance")[1]
+
+
+def _chain(settings: Settings, role: str) -> tuple[EvmReader, EvmTransactor]:
+    from provenance.adapters import evm, keys
+
+    prepare(settings)
+    node, chain_id = _node(settings)
+    owner = keys.load_chain_key(settings.keys_path, "governance").secret
+    secret = keys.load_chain_key(settings.keys_path, role).secret
+    deployer = evm.EvmTransactor(node, secret=owner, chain_id=chain_id, contract=None).address
+    contract = bytes.fromhex(settings.chain_contract[2:]) or evm.created_address(deployer, 0)
+    return evm.EvmReader(node, chain_id=chain_id, contract=contract), evm.EvmTransactor(
+        node, secret=secret, chain_id=chain_id, contract=contract, depth=settings.chain_depth
+    )
+
+
+def _node(settings: Settings) -> tuple[Node, int]:
+    """The node, and the id of the chain that it serves."""
+    from provenance.adapters import anvil, evm
+    from provenance.errors import ConfigError, UnavailableError
+
+    url, expected = settings.chain_url, settings.chain_id
+    if not url:
+        running = anvil.status(settings.chain_path)
+        if running is None:
+            raise UnavailableError(
+                "the embedded chain does not run", reason="chain-down", remedy="Run: provenance up"
+            )
+        url, expected = running.url, running.chain_id
+    node = evm.Node(url, timeout=settings.chain_timeout)
+    served = evm.EvmReader(node, chain_id=expected, contract=bytes(20)).identity().chain_id
+    if expected not in (0, served):
+        raise ConfigError(
+            f"the node at {node.name} serves chain {served}, expected {expected}",
+            reason="other-chain",
+            remedy="Correct chain.url or chain.id, or see which other program took the port.",
+        )
+    return node, served
 
 
 def clock() -> SystemClock:

@@ -71,22 +71,25 @@ class Settings:
 
     folder: Path
     log_busy_timeout: float = _number(
-        30.0, "How long a write waits for the writes of other processes.", "seconds", 0.1, 600
+        30.0, "How long a write to a local database waits for those of other processes.", "seconds", 0.1, 600
     )
     log_read_limit: int = _number(
-        4096, "How many messages are read from the log at once.", "messages", 1, 100_000
+        1000, "How many messages are read from the log at once.", "messages", 1, 65_536
     )
     store_object_limit: int = _number(
         256 * _MIB, "The size that no object of the batch store may exceed.", "bytes", _MIB, 4096 * _MIB
     )
     batch_max_records: int = _number(
-        4096, "A batch closes when it has so many records.", "records", 1, 1_000_000
+        16_384, "A batch closes when it has so many records.", "records", 1, 65_536
     )
     batch_max_bytes: int = _number(
-        16 * _MIB, "A batch closes before its records exceed this.", "bytes", 65_536, 128 * _MIB
+        16 * _MIB, "A batch closes before its records exceed this.", "bytes", 1, 64 * _MIB
     )
     batch_max_age: float = _number(
         10.0, "A batch closes when its first record has waited so long.", "seconds", 0, 86_400
+    )
+    batch_poll: float = _number(
+        1.0, "Time between two looks at a quiet log or a transaction under way.", "seconds", 0.001, 3600
     )
     chain_url: str = _text(
         "",
@@ -94,8 +97,24 @@ class Settings:
         r"(https?://[^\s@?#]{1,1000})?",
         "http or https address without user, query or fragment",
     )
+    chain_id: int = _number(
+        0, "Refuse a node of another chain; 0 takes the one that the node serves.", "chain id", 0, 2**53 - 1
+    )
+    chain_contract: str = _text(
+        "",
+        "Address of the ledger contract; empty for the one that the governance key deployed first.",
+        r"(0x[0-9a-fA-F]{40})?",
+        "address of 40 hex digits after 0x",
+    )
+    chain_depth: int = _number(
+        0, "How many blocks must follow one before it counts as final.", "blocks", 0, 1_000_000
+    )
     chain_port: int = _number(
-        8545, "The port that the embedded chain listens on; the next free one is taken.", "port", 1024, 65_535
+        0,
+        "The port of the embedded chain; 0 for the last one, else 8545, else a free one.",
+        "port",
+        0,
+        65_535,
     )
     chain_timeout: float = _number(30.0, "How long a node may take to answer.", "seconds", 1, 600)
     digest_algorithm: str = _choice("sha256", "The hash under logical digests.", "sha256", "blake3")

@@ -138,4 +138,4 @@ def _slabs(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
             yield from _slabs(row)
         return
     for at in range(0, len(array), rows):
-        yield array[at : at + rows].reshape(-1)
+        yield array[at : at + rows].ravel()

@@ -77,7 +77,10 @@ def decode_schema(pairs: object) -> pa.Schema:
         name, kind = pair
         if name in fields:
             raise MalformedError(f"two columns are named {name!r}", reason="duplicate-column")
-        fields[name] = pa.field(name, decode_type(kind))
+        try:
+            fields[name] = pa.field(name, decode_type(kind))
+        except UnicodeEncodeError as error:
+            raise _not_a_schema(pair) from error
     return pa.schema(list(fields.values()))
 
 

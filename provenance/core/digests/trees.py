@@ -94,13 +94,13 @@ def _directories(path: str) -> Iterator[str]:
 
 def _spell(spelling: str, spellings: dict[str, str]) -> None:
     key = _folded(spelling.rstrip("/"))
-    other = spellings.setdefault(key, spelling)
-    if other is not spelling:
+    if key in spellings:
         raise MalformedError(
-            f"{other!r} and {spelling!r} are one path where case or Unicode form does not count",
+            f"{spellings[key]!r} and {spelling!r} are one path where case or Unicode form does not count",
             reason="tree-collision",
             remedy="rename one of them",
         )
+    spellings[key] = spelling
 
 
 def _folded(path: str) -> str:

@@ -32,8 +32,8 @@ help: ## show this list
 setup: $(PROJECT) $(TORCH) $(NODE_MODULES) ## install all that the other targets need
 	@:
 
-demo: setup ## run the voice pipeline end to end, tamper with its results, and show that this is found
-	$(PY) -m pipeline.demo
+demo: setup ## the voice pipeline end to end, tampering included (SOURCE=DIR takes recordings of your own)
+	$(PY) -m pipeline.demo $(if $(SOURCE),--source "$$SOURCE")
 
 # Every step runs, whatever the one before it gave: one run shows all that is wrong.
 test: setup ## lint, rebuild the contract, run every test, and hold the core's branch coverage at 100 %

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from provenance.core.batcher import checks, places
 from provenance.core.batcher import messages as m
-from provenance.core.batcher.pile import Limits, add_messages, build_from_pile, empty_pile
+from provenance.core.batcher.pile import (
+    MAX_BYTES,
+    MAX_RECORDS,
+    Limits,
+    add_messages,
+    build_from_pile,
+    empty_pile,
+)
 from provenance.errors import ConfigError, MismatchError, VerificationError
 
 if TYPE_CHECKING:
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_REFUSALS = 3
 MAX_BEHIND = 5
-_WHOLE = Limits(max_records=65_536, max_bytes=64 << 20)
+_WHOLE = Limits(max_records=MAX_RECORDS, max_bytes=MAX_BYTES)
 
 
 def after_head(state: State, place: Head, event: m.Event) -> State:
@@ -82,7 +89,7 @@ def after_check_file(state: State, place: CheckFile, event: m.Event) -> State:
     data = places.expect(event, m.FileRead).data
     if data is None:
         return places.to_locate(state, place.position)
-    batch = checks.decode_head_file(data, place.name, place.position)
+    batch = checks.decode_named_batch(place.name, data)
     return places.to_compare(replace(state, tail=checks.tail_of(batch)), place.position)
 
 

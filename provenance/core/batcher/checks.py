@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provenance.core.batches import Position, decode_batch
+from provenance.core.batches import Position, decode_batch, parse_file_name
 from provenance.core.merkle import leaf_hash
 from provenance.core.streams import binding_of
 from provenance.errors import MismatchError, ProvenanceError, VerificationError
@@ -19,8 +19,17 @@ if TYPE_CHECKING:
     from provenance.core.batcher.messages import LogRead, Source
     from provenance.core.batches import Batch
 
-__all__ = ["Tail", "check_continues", "check_log", "check_tail", "decode_head_file", "tail_of"]
+__all__ = [
+    "Tail",
+    "batch_name",
+    "check_continues",
+    "check_log",
+    "check_tail",
+    "decode_named_batch",
+    "tail_of",
+]
 
+DAMAGED = "Restore the file from a copy, or move it away: the batcher makes a head's file again from the log."
 RESTORE = "Bring back the log as it was, from a copy that holds these offsets; anchor nothing before that."
 
 
@@ -42,27 +51,32 @@ def tail_of(batch: Batch) -> Tail:
     return Tail(position, leaf_hash(batch.leaves[-1].value), manifest.last_leader_epoch)
 
 
-def decode_head_file(data: bytes, name: str, position: Position) -> Batch:
-    """The batch of the head's file, which must be the anchored one.
+def batch_name(stream: bytes, seq: int, acc: bytes) -> str:
+    """``STREAM/SEQ-ACC.batch`` from what the chain says, as `core.batches.file_name` from a manifest."""
+    return f"{stream.hex()}/{seq:016d}-{acc.hex()}.batch"
+
+
+def decode_named_batch(name: str, data: bytes) -> Batch:
+    """The batch in a file's bytes, which must be the one that its name says.
 
     Raises:
         VerificationError: the file is damaged or another's (``reason="batch-file"``).
     """
+    stream, seq, acc = parse_file_name(name)
     try:
         batch = decode_batch(data)
     except ProvenanceError as error:
         raise VerificationError(
-            f"batch file {name} is damaged: {error.message}",
-            reason="batch-file",
-            remedy="Move the file away: the batcher makes it again from the log, byte for byte.",
+            f"batch file {name} is damaged: {error.message}", reason="batch-file", remedy=DAMAGED
         ) from error
-    if batch.manifest.acc != position.acc:
+    manifest = batch.manifest
+    if (manifest.stream, manifest.seq, manifest.acc) != (stream, seq, acc):
         raise MismatchError(
             f"batch file {name}: accumulator of its manifest",
-            expected=position.acc.hex(),
-            actual=batch.manifest.acc.hex(),
+            expected=acc.hex(),
+            actual=manifest.acc.hex(),
             reason="batch-file",
-            remedy="Move the file away: the batcher makes it again from the log, byte for byte.",
+            remedy=DAMAGED,
         )
     return batch
 

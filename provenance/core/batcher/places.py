@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from provenance.core.batcher import messages as m
+from provenance.core.batcher.checks import batch_name
 from provenance.core.batcher.pile import Pile, empty_pile
 from provenance.core.batches import encode_batch, file_name
 
@@ -106,7 +107,7 @@ class CheckFile:
 
 def to_check_file(state: State, position: Position) -> State:
     """Read the head's file."""
-    name = f"{position.stream.hex()}/{position.seq:016d}-{position.acc.hex()}.batch"
+    name = batch_name(position.stream, position.seq, position.acc)
     return state.ask(CheckFile(position, name), m.ReadFile(name))
 
 

@@ -1,0 +1,149 @@
+"""One account's transactions: signed, journalled, sent, and followed to their end.
+
+The rules are `provenance.core.batcher.account`'s; this module asks the node and the journal. Two accounts
+share a journal: the publisher's entries have the purpose ``"anchor"``, the governance key's ``"open"``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provenance.core.batcher import Account, Ending, Nonces, next_nonce, settle
+from provenance.core.transactions import JournalEntry
+from provenance.errors import ConfigError
+
+if TYPE_CHECKING:
+    from provenance.core.transactions import SignedTransaction
+    from provenance.ports import Call, Clock, Journal, Transactor
+
+__all__ = ["Sender"]
+
+SHORTEST_WAIT = 0.02
+LONGEST_WAIT = 1.0
+_NO_STREAM = bytes(32)
+
+
+class Sender:
+    """An account with its part of the journal.
+
+    Args:
+        transactor: the account.
+        journal: where its signed transactions are kept.
+        clock: the time.
+        purpose: which of the journal's entries are this account's.
+        patience: how many seconds the account's nonce may stay below the journal's lowest entry before all
+            entries are dropped and signed anew; 0 where blocks do not come back (the embedded chain).
+    """
+
+    def __init__(
+        self,
+        transactor: Transactor,
+        journal: Journal,
+        clock: Clock,
+        *,
+        purpose: str = "anchor",
+        patience: float = 60.0,
+    ) -> None:
+        self._transactor = transactor
+        self._journal = journal
+        self._clock = clock
+        self._purpose = purpose
+        self._account = Account(patience)
+        self._dropped: set[bytes] = set()
+
+    def entries(self) -> list[JournalEntry]:
+        """The account's journal, lowest nonce first."""
+        return [entry for entry in self._journal.entries() if entry.purpose == self._purpose]
+
+    def nonce(self) -> int:
+        """How many of the account's transactions were mined."""
+        return self._transactor.nonce()
+
+    def sign(self, call: Call) -> SignedTransaction:
+        """Sign a call with the next nonce: the account's own, or the one behind the journal's last."""
+        return self._transactor.sign(call, next_nonce(self.entries(), self._transactor.nonce()))
+
+    def keep(self, entry: JournalEntry) -> None:
+        """Journal an entry, synced."""
+        self._journal.record(entry)
+
+    def send(self, transaction: SignedTransaction) -> None:
+        """Send a transaction's bytes."""
+        self._transactor.send(transaction.raw)
+
+    def forget(self, transaction: SignedTransaction) -> None:
+        """Drop a transaction's entry."""
+        self._journal.forget(transaction.hash)
+        self._dropped.discard(transaction.hash)
+
+    def settle(self) -> dict[bytes, Ending]:
+        """Look at every entry once, send again what is unknown, and say which have ended, by hash.
+
+        What can never be mined is forgotten here, all of it at once: an entry that stayed would keep the gap
+        in the nonces. Other entries are the caller's to forget, when their streams have been seen to.
+        """
+        entries = self.entries()
+        endings = {}
+        if entries:
+            # The nonces first: see `Nonces`.
+            nonces = Nonces(self._transactor.nonce(), self._transactor.nonce(final=True))
+            states = {
+                entry.transaction.hash: self._transactor.state(entry.transaction.hash) for entry in entries
+            }
+            self._account, settlement = settle(
+                self._account, entries, states, nonces=nonces, now=self._clock.monotonic()
+            )
+            for entry in settlement.resend:
+                self.send(entry.transaction)
+            endings = {entry.transaction.hash: ending for entry, ending in settlement.ended}
+            for tx_hash in [tx_hash for tx_hash, ending in endings.items() if ending is Ending.GAP]:
+                self._journal.forget(tx_hash)
+                self._dropped.add(tx_hash)
+        return endings | dict.fromkeys(self._dropped, Ending.GAP)
+
+    def settle_all(self) -> None:
+        """Wait until every entry has ended, and forget them; step 0 of whoever sends one after another."""
+        wait = SHORTEST_WAIT
+        while self.entries():
+            endings = self.settle()
+            for entry in self.entries():
+                if entry.transaction.hash in endings:
+                    self.forget(entry.transaction)
+            if not endings:
+                self._clock.sleep(wait)
+                wait = min(LONGEST_WAIT, wait * 2)
+        self._dropped.clear()
+
+    def complete(self, call: Call, what: str, *, stream: bytes = _NO_STREAM, seq: int = 0) -> None:
+        """Sign, journal and send a call, and wait until it is final.
+
+        Args:
+            call: what to call.
+            what: what it does, for messages: ``"opening the stream"``.
+            stream: the stream that it concerns.
+            seq: the batch's number.
+
+        Raises:
+            ConfigError: the contract refused it (``reason="refused"``).
+        """
+        while True:
+            transaction = self.sign(call)
+            self.keep(JournalEntry(transaction, self._purpose, stream, seq))
+            self.send(transaction)
+            ending = self._await(transaction)
+            self.forget(transaction)
+            if ending is Ending.FINAL:
+                return
+            if ending is Ending.REVERTED:
+                raise ConfigError(
+                    f"{what}: the contract refused it",
+                    reason="refused",
+                    remedy="See whether the key has the role that this needs, and was not revoked.",
+                )
+
+    def _await(self, transaction: SignedTransaction) -> Ending:
+        wait = SHORTEST_WAIT
+        while (ending := self.settle().get(transaction.hash)) is None:
+            self._clock.sleep(wait)
+            wait = min(LONGEST_WAIT, wait * 2)
+        return ending

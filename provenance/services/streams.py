@@ -1,0 +1,125 @@
+"""Which streams belong to which partitions of the log; opening one where the contract has none.
+
+A stream's name binds the log's cluster and topic id, so a log that was made anew has no stream. Nothing goes
+on silently then: where another stream of ours covers a former log of the same topic, that is an error, and
+not a reason to open a new one (`spec/anchoring.md`, "Stream").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provenance.core.batcher.messages import Source
+from provenance.core.batches import split_batch
+from provenance.core.streams import NO_PREDECESSOR, binding_of
+from provenance.errors import ConfigError, VerificationError
+from provenance.ports import OpenCall
+
+if TYPE_CHECKING:
+    from provenance.core.batches import Manifest
+    from provenance.core.streams import LogIdentity, Opening
+    from provenance.ports import BatchStore, ChainReader, EventLog
+    from provenance.services.sending import Sender
+
+__all__ = ["Binding", "bind_streams", "find_bindings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A partition of the log, and the last stream that our organisation opened for it, if there is one."""
+
+    log: LogIdentity
+    stream: bytes | None
+    opening: Opening | None
+
+    @property
+    def source(self) -> Source | None:
+        """The stream as its machine takes it."""
+        if self.stream is None or self.opening is None:
+            return None
+        return Source(self.stream, self.opening.generation, self.opening.start_offset, self.log)
+
+
+def find_bindings(log: EventLog, reader: ChainReader, *, org: int) -> list[Binding]:
+    """Every partition of the log, with its stream; others' streams over the same binding do not count."""
+    found = []
+    for identity in log.identities():
+        ours = [
+            (name, opening)
+            for name, opening, _ in reader.openings(binding_of(identity))
+            if opening.org == org
+        ]
+        stream, opening = ours[-1] if ours else (None, None)
+        found.append(Binding(identity, stream, opening))
+    return found
+
+
+def bind_streams(
+    log: EventLog,
+    reader: ChainReader,
+    store: BatchStore,
+    *,
+    org: int,
+    governance: Sender | None,
+) -> list[Source]:
+    """The streams to anchor into, one per partition that holds or held messages.
+
+    Args:
+        log: the log.
+        reader: the chain.
+        store: the batch files, in which former logs of the same topic are looked for.
+        org: our organisation's number.
+        governance: opens a stream where there is none; None where the governance key is elsewhere.
+
+    Raises:
+        VerificationError: the log was made anew (``reason="log-made-anew"``).
+        ConfigError: there is no stream, and no key to open one (``reason="no-stream"``).
+    """
+    bindings = find_bindings(log, reader, org=org)
+    if governance is not None:
+        governance.settle_all()
+    for binding in bindings:
+        bounds = log.bounds(binding.log.partition)
+        if binding.stream is None and bounds.end > bounds.start:
+            _refuse_former(binding.log, reader, store, org=org)
+            _open(binding.log, bounds.start, governance)
+    sources = [binding.source for binding in find_bindings(log, reader, org=org)]
+    return [source for source in sources if source is not None]
+
+
+def _open(log: LogIdentity, start: int, governance: Sender | None) -> None:
+    what = f"opening a stream for {log.topic}/{log.partition}"
+    if governance is None:
+        raise ConfigError(
+            f"{log.topic}/{log.partition}: no stream is open for topic id {log.topic_id}",
+            reason="no-stream",
+            remedy="Let the organisation's governance key open one.",
+        )
+    # A repeat while the stream is open changes nothing, so a crash in between costs one transaction.
+    governance.complete(OpenCall(binding_of(log), start, NO_PREDECESSOR), what)
+
+
+def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, org: int) -> None:
+    for stream, opening, _ in reader.openings():
+        head = reader.head(stream) if opening.org == org else None
+        former = None if head is None or head.closed else _first_manifest(store, stream)
+        if head is None or former is None or (former.log.topic, former.log.partition) != _place(log):
+            continue
+        raise VerificationError(
+            f"{log.topic}/{log.partition}: the log was deleted or made anew: stream {stream.hex()[:16]} is"
+            f" bound to topic id {former.log.topic_id}, found {log.topic_id}; what stood in the former log at"
+            f" offset {head.next_offset} and behind was never anchored",
+            reason="log-made-anew",
+            remedy="Bring back the former log, or record into another folder and keep this one as it is.",
+        )
+
+
+def _place(log: LogIdentity) -> tuple[str, int]:
+    return log.topic, log.partition
+
+
+def _first_manifest(store: BatchStore, stream: bytes) -> Manifest | None:
+    name = next(store.names(f"{stream.hex()}/"), None)
+    data = None if name is None else store.get(name)
+    return None if data is None else split_batch(data)[0]

@@ -66,7 +66,7 @@ interface IProvenanceLedger {
     /// @notice Where a stream stands.
     /// @param seq number of batches anchored
     /// @param nextOffset the log offset that the next batch must begin with
-    /// @param lastBlock block of the last Anchored event; until there is one, of the StreamOpened event
+    /// @param lastBlock block of the last Anchored event, 0 until there is one
     /// @param org the owner; 0 if there is no such stream
     /// @param closed whether nothing can be anchored any more
     /// @param acc the accumulator at `seq`; the stream's name at seq 0
@@ -90,8 +90,8 @@ interface IProvenanceLedger {
 
     // --------------------------------------------------------------------------------------------------------------- events
 
-    /// @notice A batch was anchored. `prevBlock` is the block of the stream's event before this one (its opening at seq 1), so that
-    /// a stream is read backwards from its head without a scan.
+    /// @notice A batch was anchored. `prevBlock` is the block of the stream's event before this one, 0 at seq 1, so that a stream is
+    /// read backwards from its head without a scan.
     event Anchored(
         bytes32 indexed stream,
         uint64 indexed seq,

@@ -51,13 +51,13 @@ contract AnchorTest is LedgerTest {
         );
     }
 
-    function test_firstEventPointsToTheOpening() public {
+    function test_firstEventHasNoneBeforeIt() public {
         vm.roll(300);
         vm.recordLogs();
         anchor(PUBLISHER, nextBatch(stream));
         (,,,,,, uint64 prevBlock) =
             abi.decode(vm.getRecordedLogs()[0].data, (uint64, uint64, uint32, bytes32, bytes32, bytes32, uint64));
-        assertEq(prevBlock, 100, "prevBlock");
+        assertEq(prevBlock, 0, "prevBlock");
     }
 
     function testFuzz_repeatIsQuietWhateverBecameOfTheRest(uint256 seq, uint256 state, address by) public {

@@ -41,7 +41,7 @@ contract StreamsTest is LedgerTest {
         IProvenanceLedger.StreamHead memory head = ledger.head(stream);
         assertEq(head.seq, 0, "seq");
         assertEq(head.acc, stream, "acc(0)");
-        assertEq(head.lastBlock, 100, "lastBlock");
+        assertEq(head.lastBlock, 0, "lastBlock");
         assertEq(head.org, 1, "org");
         assertFalse(head.closed, "closed");
         assertEq(ledger.accAt(stream, 0), stream, "accAt(0)");

@@ -11,14 +11,14 @@ using HeadLibrary for Head global;
 library HeadLibrary {
     uint256 private constant CLOSED = 1 << 200;
 
-    /// @notice The head of a stream that was opened just now.
-    function opened(uint8 org_, uint64 startOffset) internal view returns (Head) {
-        return _pack(0, startOffset, org_);
+    /// @notice The head of a stream that was opened just now: nothing is anchored, so there is no last block.
+    function opened(uint8 org_, uint64 startOffset) internal pure returns (Head) {
+        return _pack(0, startOffset, 0, org_);
     }
 
     /// @notice The head after a batch that was anchored just now.
     function advanced(Head head, uint64 seq_, uint64 nextOffset_) internal view returns (Head) {
-        return _pack(seq_, nextOffset_, head.org());
+        return _pack(seq_, nextOffset_, uint64(block.number), head.org());
     }
 
     /// @notice The same head, closed.
@@ -46,7 +46,7 @@ library HeadLibrary {
         return Head.unwrap(head) & CLOSED != 0;
     }
 
-    function _pack(uint64 seq_, uint64 nextOffset_, uint8 org_) private view returns (Head) {
-        return Head.wrap(uint256(seq_) | uint256(nextOffset_) << 64 | uint256(uint64(block.number)) << 128 | uint256(org_) << 192);
+    function _pack(uint64 seq_, uint64 nextOffset_, uint64 lastBlock_, uint8 org_) private pure returns (Head) {
+        return Head.wrap(uint256(seq_) | uint256(nextOffset_) << 64 | uint256(lastBlock_) << 128 | uint256(org_) << 192);
     }
 }

@@ -34,9 +34,9 @@ Made by `make docs` from the program's own help; edit that instead.
 | 130, 141 | interrupted; the reader of the output went away |
 
 `--json` prints one JSON object to standard output: `{"command": …, "version": 1, …}`, or, when the command
-failed, `{"version": 1, "error": {"kind": …, "message": …, "remedy": …, "exit_code": …}}`. Within a version
-fields are added, never renamed or removed. Progress, pager and colours appear on a terminal only, and
-`NO_COLOR` is obeyed.
+failed, `{"version": 1, "error": {"kind": …, "reason": …, "message": …, "remedy": …, "exit_code": …}}`. `kind`
+says what the caller can do about it, `reason` which fault it is; both are stable. Within a version fields are
+added, never renamed or removed. Progress, pager and colours are for terminals, and `NO_COLOR` is obeyed.
 
 For completion in bash: `eval "$(_PROVENANCE_COMPLETE=bash_source provenance)"`; for others `zsh_source` or
 `fish_source`.

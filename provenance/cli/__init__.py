@@ -101,8 +101,9 @@ def _attempt(words: list[str]) -> int | Failure:
         _trace_if_asked()
         return Failure(
             kind="bug",
+            reason=type(error).__name__,
             message=f"this is a bug: {type(error).__name__}: {error}",
-            remedy="call it again with PROVENANCE_DEBUG=1, and report what that prints",
+            remedy="Call it again with PROVENANCE_DEBUG=1, and report what that prints.",
             exit_code=EXIT_BUG,
         )
 

@@ -51,7 +51,6 @@ __all__ = [
     "Failure",
     "describe",
     "emit",
-    "find_folder",
     "folder_option",
     "json_option",
     "print_failure",
@@ -61,7 +60,6 @@ __all__ = [
 ]
 
 JSON_VERSION = 1
-FOLDER_NAME = ".provenance"
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | tuple[Json, ...] | dict[str, Json] | None"
 
@@ -71,18 +69,12 @@ json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 )
 
 
-def find_folder(start: Path) -> Path:
-    """The nearest ``.provenance`` folder from ``start`` upwards, else the place for one in ``start``."""
-    for place in (start, *start.parents):
-        if (place / FOLDER_NAME).is_dir():
-            return place / FOLDER_NAME
-    return start / FOLDER_NAME
-
-
 def _folder(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
     from pathlib import Path
 
-    return Path(value).absolute() if value else find_folder(Path.cwd())
+    from provenance import config
+
+    return Path(value).absolute() if value else config.find_folder()
 
 
 folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -90,7 +82,7 @@ folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
     metavar="DIR",
     callback=_folder,
     type=click.Path(file_okay=False),
-    help=f"Folder of log, batches, index and keys.  [default: the nearest {FOLDER_NAME} from here upwards]",
+    help="Folder of log, batches, index and keys.  [default: the nearest .provenance from here upwards]",
 )
 
 
@@ -159,9 +151,14 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a command failed: a stable ``kind``, one sentence, the next step, and more for programs."""
+    """How a command failed, as it is told: to people the message and the next step, to programs everything.
+
+    ``kind`` says what the caller can do about it, ``reason`` which fault it is; both are stable. ``details``
+    are further fields, such as ``expected`` and ``actual``.
+    """
 
     kind: str
+    reason: str
     message: str
     remedy: str
     exit_code: int
@@ -172,13 +169,13 @@ def describe(error: click.ClickException | ProvenanceError | OSError) -> Failure
     """Put an expected exception into words."""
     if isinstance(error, ProvenanceError):
         kind = type(error).__name__.removesuffix("Error").lower()
-        found = ((name, getattr(error, name, None)) for name in ("reason", "expected", "actual"))
+        found = ((name, getattr(error, name, None)) for name in ("expected", "actual"))
         details = tuple((name, str(value)) for name, value in found if value is not None)
-        return Failure(kind, error.message, error.remedy, error.exit_code, details)
+        return Failure(kind, error.reason, error.message, error.remedy, error.exit_code, details)
     if isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
         path = ctx.command_path if ctx else "provenance"
-        return Failure("usage", error.format_message(), f"see: {path} --help", 2)
+        return Failure("usage", "", error.format_message(), f"See `{path} --help`.", 2)
     return _describe_system_error(error)
 
 
@@ -186,23 +183,24 @@ def _describe_system_error(error: OSError) -> Failure:
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     message = f"the system refused: {error.strerror or error}" + (f": {', '.join(names)}" if names else "")
     remedies = {
-        errno.ENOSPC: "free some space, then call the same command again",
-        errno.EDQUOT: "free some of the quota, then call the same command again",
-        errno.EROFS: "give --folder a place that can be written to",
-        errno.EACCES: "run as a user who may read and write it",
-        errno.EPERM: "run as a user who may read and write it",
-        errno.ENOENT: "check the path",
-        errno.EMFILE: "raise the limit of open files (ulimit -n), then call the same command again",
+        errno.ENOSPC: "Free some space, then call the same command again.",
+        errno.EDQUOT: "Free some of the quota, then call the same command again.",
+        errno.EROFS: "Choose a place that can be written to.",
+        errno.EACCES: "Run as a user who may do that, or change the permissions.",
+        errno.EPERM: "Run as a user who may do that, or change the permissions.",
+        errno.ENOENT: "Check the path.",
+        errno.EMFILE: "Raise the limit of open files (ulimit -n), then call the same command again.",
     }
-    return Failure("system", message, remedies.get(error.errno or 0, ""), 3)
+    reason = errno.errorcode.get(error.errno or 0, "")
+    return Failure("system", reason, message, remedies.get(error.errno or 0, ""), 3)
 
 
 def print_failure(failure: Failure, *, as_json: bool) -> None:
     """Tell a failure: to people on standard error, to programs as JSON on standard output."""
     if as_json:
-        error: dict[str, Json] = {"kind": failure.kind, "message": failure.message, "remedy": failure.remedy}
-        error |= {"exit_code": failure.exit_code, **dict(failure.details)}
-        _print_json({"version": JSON_VERSION, "error": error})
+        told: dict[str, Json] = {"kind": failure.kind, "reason": failure.reason, "message": failure.message}
+        told |= {"remedy": failure.remedy, "exit_code": failure.exit_code, **dict(failure.details)}
+        _print_json({"version": JSON_VERSION, "error": told})
         return
     colour = None if not os.environ.get("NO_COLOR") else False
     click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=colour)

@@ -133,7 +133,7 @@ def test_unknown_command_names_its_neighbour(
     fake(lambda: None)
     assert main(["fale"]) == 2
     assert capsys.readouterr().err == (
-        "error: there is no command 'fale'. Did you mean 'fake'?\n  next: see: provenance --help\n"
+        "error: there is no command 'fale'. Did you mean 'fake'?\n  next: See `provenance --help`.\n"
     )
 
 
@@ -194,10 +194,10 @@ FAILURES = [
     (errors.MalformedError("cut short", reason="truncated"), "malformed", 2, {"reason": "truncated"}),
     (errors.UnavailableError("no node at this address"), "unavailable", 3, {}),
     (errors.PendingError("three records wait"), "pending", 4, {}),
-    (OSError(errno.ENOSPC, "No space left on device", "x.batch"), "system", 3, {}),
+    (OSError(errno.ENOSPC, "No space left on device", "x.batch"), "system", 3, {"reason": "ENOSPC"}),
     (click.UsageError("no such thing"), "usage", 2, {}),
     (click.FileError("x", "is gone"), "usage", 2, {}),
-    (ZeroDivisionError("by zero"), "bug", 70, {}),
+    (ZeroDivisionError("by zero"), "bug", 70, {"reason": "ZeroDivisionError"}),
 ]
 
 
@@ -218,7 +218,7 @@ def test_failures_in_json(
     assert document.keys() == {"version", "error"}
     assert document["version"] == 1
     told = document["error"]
-    assert told.keys() >= {"kind", "message", "remedy", "exit_code"}
+    assert told.keys() >= {"kind", "reason", "message", "remedy", "exit_code"}
     assert (told["kind"], told["exit_code"]) == (kind, code)
     assert details.items() <= told.items()
 
@@ -249,7 +249,7 @@ def test_a_full_disk_names_file_and_next_step(
     assert main(["fake"]) == 3
     assert capsys.readouterr().err == (
         "error: the system refused: No space left on device: x.batch\n"
-        "  next: free some space, then call the same command again\n"
+        "  next: Free some space, then call the same command again.\n"
     )
 
 
@@ -286,7 +286,7 @@ def test_usage_error_in_json_even_before_options_are_parsed(
     assert main(["fake", "--nonsense", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)["error"]
     assert told["kind"] == "usage"
-    assert told["remedy"] == "see: provenance fake --help"
+    assert told["remedy"] == "See `provenance fake --help`."
 
 
 @pytest.mark.parametrize("code", [0, 1, 4])
@@ -413,21 +413,6 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch, variable: str, colo
 # The folder
 
 
-def test_the_nearest_folder_upwards_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "a" / ".provenance").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
-    assert _frame.find_folder(tmp_path / "a" / "b" / "c") == tmp_path / "a" / ".provenance"
-    assert _frame.find_folder(tmp_path / "a") == tmp_path / "a" / ".provenance"
-
-
-def test_a_file_of_that_name_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / ".provenance").touch()
-    assert _frame.find_folder(tmp_path / "b") == tmp_path / "b" / ".provenance"
-    (tmp_path / ".provenance").mkdir()
-    assert _frame.find_folder(tmp_path / "b") == tmp_path / ".provenance"
-
-
 def test_folder_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
 
@@ -437,6 +422,7 @@ def test_folder_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(folder)
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROVENANCE_FOLDER", raising=False)
     command.main([], standalone_mode=False)
     command.main(["--folder", "other"], standalone_mode=False)
     assert seen == [tmp_path / ".provenance", tmp_path / "other"]

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from provenance.adapters.sqlite_log import SqliteLog
     from provenance.adapters.system_clock import SystemClock
     from provenance.config import Settings
+    from provenance.core.canonical import JSONObject
 
 __all__ = [
     "batch_store",
     "chain",
     "clock",
+    "environment",
     "event_log",
     "governance",
     "index",
@@ -152,6 +154,13 @@ def _node(settings: Settings) -> tuple[Node, int]:
             remedy="Correct chain.url or chain.id, or see which other program took the port.",
         )
     return node, served
+
+
+def environment() -> JSONObject:
+    """What this process runs on, as the records of a run describe it."""
+    from provenance.adapters.dask.environment import describe_environment
+
+    return describe_environment()
 
 
 def clock() -> SystemClock:

@@ -125,6 +125,10 @@ class Settings:
         "observe",
     )
 
+    loading_part_limit: int = _number(
+        4096 * _MIB, "The size that no stored part of a shard may exceed.", "bytes", _MIB, 65_536 * _MIB
+    )
+
     @property
     def log_path(self) -> Path:
         """The embedded event log."""

@@ -148,11 +148,11 @@ def test_module_without_a_command_is_a_bug(
 
 def test_every_command_has_help_with_an_example() -> None:
     assert isinstance(cli, LazyGroup)
-    ctx = click.Context(cli, info_name="provenance")
+    ctx = cli.make_context("provenance", [], resilient_parsing=True)
     for name in commands():
         command = cli.get_command(ctx, name)
         assert command is not None
-        text = command.get_help(click.Context(command, info_name=name, parent=ctx))
+        text = command.get_help(command.make_context(name, [], parent=ctx, resilient_parsing=True))
         examples = [line for line in text.splitlines() if line.strip().startswith(f"provenance {name}")]
         assert examples, (
             f"`provenance {name} --help` shows no example: a line that begins with `provenance {name}`"

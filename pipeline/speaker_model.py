@@ -20,6 +20,7 @@ import math
 import os
 import tempfile
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from pipeline.unusable import show_name
 from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,7 +41,9 @@ __all__ = ["Result", "is_held_out", "save", "train"]
 
 _WINDOW = 100
 _HOP = 50
-_MAX_WINDOWS = 8  # of one recording in training: a long one is no better a witness than eight short ones
+# Of one recording, learnt from and held out: a long one is no better a witness than several short ones.
+_LEARNT_WINDOWS = 8
+_HELD_OUT_WINDOWS = 64
 _CHANNELS = 32
 _BATCH = 64
 _HELD_OUT = 0.25
@@ -95,8 +98,8 @@ def train(
 ) -> Result:
     """Learn who speaks, and try it on recordings that were held out.
 
-    The dataset is read once. Its windows are kept in memory, at most 0.25 MB of each recording that is learnt
-    from. On one machine, with the same number of threads, the same arguments give the same network.
+    The dataset is read once; of each recording some windows are kept in memory, at most 0.25 MB of one that is
+    learnt from and 2 MB of one that is held out. On one machine the same arguments give the same network.
 
     Args:
         dataset: (features, speaker, recording id); features float32, shape ``[frames, n_mels]``,
@@ -126,10 +129,10 @@ def train(
     targets = np.array([labels.index(item.label) for item in learnt.values()])
     if shuffle_labels:
         targets = rng.permutation(targets)
-    net, loss = _fit(
-        [item.windows for item in learnt.values()], targets, len(labels), rng, (seed, epochs, device)
-    )
-    named = [_name(net, item.windows, device) for item in held_out.values()]
+    with _one_thread():
+        windows = [item.windows for item in learnt.values()]
+        net, loss = _fit(windows, targets, len(labels), rng, (seed, epochs, device))
+        named = [_name(net, item.windows, device) for item in held_out.values()]
     true = [labels.index(item.label) for item in held_out.values()]
     state = {key: value.detach().cpu() for key, value in net.state_dict().items()}
     return _result(labels, true, named, learnt=len(learnt), loss=loss, state=state)
@@ -151,7 +154,8 @@ def _gather(dataset: Iterable[tuple[NDArray[np.float32], str, str]], seed: int) 
             )
         windows = _windows(features)
         windows = np.concatenate([known.windows, windows]) if known else windows
-        found[name] = _Recording(label, windows if is_held_out(name, seed=seed) else _thin(windows))
+        most = _HELD_OUT_WINDOWS if is_held_out(name, seed=seed) else _LEARNT_WINDOWS
+        found[name] = _Recording(label, _thin(windows, most))
     return dict(sorted(found.items()))
 
 
@@ -187,10 +191,25 @@ def _windows(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.stack([features[start : start + _WINDOW].T for start in starts])
 
 
-def _thin(windows: NDArray[np.float32]) -> NDArray[np.float32]:
-    if len(windows) <= _MAX_WINDOWS:
+def _thin(windows: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    if len(windows) <= most:
         return windows
-    return windows[np.linspace(0, len(windows) - 1, _MAX_WINDOWS).astype(np.int64)]
+    return windows[np.linspace(0, len(windows) - 1, most).astype(np.int64)]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch work on one thread, and afterwards as before.
+
+    On so small a network threads mostly wait for each other: on two busy cores, two took ten times
+    as long as one.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _build(bands: int, speakers: int, seed: int) -> Any:

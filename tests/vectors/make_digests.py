@@ -1,6 +1,6 @@
 """Write the digest cases that this project adds to the given ones: ``python tests/vectors/make_digests.py``.
 
-A case that must fail has no digest but the reason for which it is refused. The Arrow streams inside are what one
+A case that must fail has no digest but the reason for which it is refused. The Arrow streams are what one
 pyarrow wrote: run again with another, the bytes may differ and the verdicts may not. So nothing compares the
 files with what this writes; `provenance.testing.vectors` runs them.
 """

@@ -62,7 +62,7 @@ coverage: $(PROJECT)
 	$(PY) -m coverage report --include='provenance/core/*' --fail-under=100
 
 bench: setup ## run every benchmark in tests/benchmarks
-	@for script in tests/benchmarks/*.py; do echo "── $$script"; $(PY) $$script; done
+	@shopt -s nullglob; for script in tests/benchmarks/*.py; do echo "── $$script"; $(PY) $$script; done
 
 docs: $(PROJECT) ## write the generated parts of the documentation
 	$(PY) scripts/generate_cli_reference.py

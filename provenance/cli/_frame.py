@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JSON_VERSION",
     "Failure",
+    "Json",
     "describe",
     "emit",
     "folder_option",

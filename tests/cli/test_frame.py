@@ -157,7 +157,8 @@ def test_every_command_has_help_with_an_example() -> None:
         assert examples, (
             f"`provenance {name} --help` shows no example: a line that begins with `provenance {name}`"
         )
-        assert command.help
+        table = {name: line for section in SECTIONS.values() for name, line in section.items()}
+        assert (command.help or "").splitlines()[:1] == [table[name]], "table and help begin differently"
         assert "\\b" not in text, (
             f"`provenance {name} --help` shows \\b: its docstring is raw, and must not be"
         )

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -126,4 +125,6 @@ def _run(words: list[str]) -> int:
 def _trace_if_asked() -> None:
     # Read here and not in the configuration: it must work when the configuration does not.
     if os.environ.get("PROVENANCE_DEBUG"):
+        import traceback
+
         traceback.print_exc()

@@ -416,10 +416,11 @@ class StoredFiles(Protocol):
         """Size and SHA-256 of the file; None if there is none. ``UnavailableError`` if it cannot be read."""
         ...
 
-    def tree(self, path: str) -> Iterator[TreeEntry]:
-        """The files below a directory, ascending by the UTF-8 bytes of their paths; none if it is missing.
+    def paths(self, folder: str) -> Iterator[str]:
+        """The files below a folder, by ``/`` path below it, ascending by UTF-8 bytes; none if it is missing.
 
-        Links and special files as `spec/digests.md`, "tree1". Errors as `file`.
+        Links and special files as `spec/digests.md`, "tree1". Errors as `file`; ``MalformedError`` for a name
+        that is not UTF-8 or a file of another kind.
         """
         ...
 

@@ -66,6 +66,7 @@ bench: setup ## run every benchmark in tests/benchmarks
 
 docs: $(PROJECT) ## write the generated parts of the documentation
 	$(PY) scripts/generate_cli_reference.py
+	$(PY) scripts/generate_configuration_reference.py
 	$(PY) scripts/generate_schemas.py
 
 lock: $(LOCKED) ## write the lock files from pyproject.toml (LOCK_FLAGS=--upgrade takes newer versions)

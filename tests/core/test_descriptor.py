@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -183,3 +184,9 @@ def test_too_long_or_no_text_is_refused() -> None:
 def test_nothing_but_malformed_comes_out(data: bytes) -> None:
     with contextlib.suppress(MalformedError):
         decode_descriptor(data)
+
+
+def test_the_example_in_the_reference_is_valid() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "dataset.md"
+    example = page.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    assert decode(example).name == "voices"

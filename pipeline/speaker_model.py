@@ -84,7 +84,7 @@ class _Recording:
 
 def is_held_out(recording_id: str, *, seed: int = 0) -> bool:
     """Whether a recording is held out: a quarter is, by the SHA-256 of seed and id alone."""
-    digest = hashlib.sha256(f"{seed}\0{recording_id}".encode("utf-8", "surrogateescape")).digest()
+    digest = hashlib.sha256(f"held out\0{seed}\0{recording_id}".encode("utf-8", "surrogateescape")).digest()
     return int.from_bytes(digest[:8], "big") < _HELD_OUT * 2**64
 
 
@@ -98,8 +98,8 @@ def train(
 ) -> Result:
     """Learn who speaks, and try it on recordings that were held out.
 
-    The dataset is read once; of each recording some windows are kept in memory, at most 0.25 MB of one that is
-    learnt from and 2 MB of one that is held out. On one machine the same arguments give the same network.
+    The dataset is read once; of each recording some windows are kept in memory, at most 0.25 MB of one that
+    is learnt from and 2 MB of one that is held out. On one machine the same arguments give the same network.
 
     Args:
         dataset: (features, speaker, recording id); features float32, shape ``[frames, n_mels]``,

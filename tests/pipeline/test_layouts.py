@@ -326,3 +326,9 @@ def test_a_sample_is_the_same_each_time_and_keeps_the_shares(tmp_path: Path) -> 
     assert some.items != found.sample(60, seed=1).items
     assert 25 < sum(item.speaker == "a" for item in some.items) < 55
     assert found.sample(1000).items == found.items
+
+
+def test_a_sample_is_divided_like_the_whole(tmp_path: Path) -> None:
+    model = pytest.importorskip("pipeline.speaker_model", exc_type=ImportError)
+    some = discover(make(tmp_path, *[f"{i}.wav" for i in range(1200)])).sample(400)
+    assert 70 < sum(model.is_held_out(item.name) for item in some.items) < 130

@@ -48,6 +48,7 @@ __all__ = [
     "OpenCall",
     "PrivateNames",
     "RecordSigner",
+    "Recorder",
     "Replayer",
     "SetKeyCall",
     "SignedTransaction",
@@ -421,6 +422,35 @@ class StoredFiles(Protocol):
 
         Links and special files as `spec/digests.md`, "tree1". Errors as `file`; ``MalformedError`` for a name
         that is not UTF-8 or a file of another kind.
+        """
+        ...
+
+
+class Recorder(Protocol):
+    """One run as its driver writes it down. What a call returns from is durable."""
+
+    def draft(self, stage: Stage) -> bytes:
+        """Sign a stage's record and return its id; nothing is written. The same stage gives the same id."""
+        ...
+
+    def publish(self, stages: Sequence[bytes]) -> None:
+        """Put the drafts with these ids on the log, parents first; those that stand there are passed by.
+
+        Raises:
+            ConfigError: another stage of the run bears the name of one of them.
+        """
+        ...
+
+    def stored(self, stage: bytes, entries: Sequence[TreeEntry]) -> None:
+        """Keep what a sink's finished store consists of, until the seal says it."""
+        ...
+
+    def seal(self, status: str) -> bytes:
+        """Seal the run, ``"complete"`` or ``"aborted"``, and return the seal's id.
+
+        Raises:
+            ConfigError: the run is sealed already.
+            PendingError: complete, but partitions are missing.
         """
         ...
 

@@ -1,5 +1,4 @@
-"""Lineage inside a record: which partitions one was made from, written so that the same work gives the same
-bytes.
+"""Lineage inside a record: which partitions one was made from, written the same for the same work.
 
 A `Ref` travels with a partition's data from task to task, so that the record of a partition can name its
 parents without anybody asking a scheduler. Up to 64 inputs are listed one by one, each with all digests of

@@ -1,5 +1,4 @@
-"""A transform's parameters as JSON, and back: typed, because a replay calls the function with the same
-values.
+"""A transform's parameters as JSON, and back: typed, for a replay calls the function with the same values.
 
 A record's numbers are integers only, so what JSON has no exact form for is an object with one key that begins
 with ``$``: ``{"$float": "1.5"}``. A dictionary whose own keys could be mistaken for that, or are not ASCII

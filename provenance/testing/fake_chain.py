@@ -1,87 +1,45 @@
 """A chain in memory with the ledger contract's rules (`spec/anchoring.md`, "Contract").
 
 Blocks are lists of transactions, and the contract's state is what replaying them gives, so a reorganisation
-takes blocks off and the state follows. Transactions are JSON and their hashes SHA-256; nothing is
-signed. With ``automine`` each is mined when it is sent, as anvil does; a block is final ``depth`` blocks
-later.
+takes blocks off and the state follows. Transactions are JSON and their hashes SHA-256; nothing is signed.
+With ``automine`` each is mined when it is sent, as anvil does; a block is final ``depth`` blocks later.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from provenance.core.streams import MAX_OFFSET, NO_PREDECESSOR, Opening, next_acc, stream_of
 from provenance.errors import UnavailableError
 from provenance.ports import (
-    Anchor,
     AnchorCall,
     Call,
     ChainIdentity,
+    CloseCall,
     DeployCall,
-    Head,
     ListRecordKeyCall,
     OpenCall,
     SetKeyCall,
     SignedTransaction,
     TxState,
 )
+from provenance.testing.fake_ledger import PUBLISHER, Block, LedgerState, Reverted, Transaction, execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from provenance.core.streams import Opening
+    from provenance.ports import Anchor, Head
+
 __all__ = ["FakeAccount", "FakeChain"]
 
 _CALLS: dict[str, Callable[..., Call]] = {
-    call.__name__: call for call in (AnchorCall, OpenCall, DeployCall, SetKeyCall, ListRecordKeyCall)
+    call.__name__: call
+    for call in (AnchorCall, OpenCall, CloseCall, DeployCall, SetKeyCall, ListRecordKeyCall)
 }
-_GOVERNANCE, _PUBLISHER = 1, 2
-_GAS = 61_472
 _CODE_HASH = hashlib.sha256(b"the fake contract's code").digest()
-_EPOCH = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp())
-
-
-@dataclass(frozen=True, slots=True)
-class _Transaction:
-    raw: bytes
-    hash: bytes
-    sender: bytes
-    nonce: int
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    number: int
-    hash: bytes
-    transactions: tuple[_Transaction, ...]
-
-
-@dataclass(slots=True)
-class _Key:
-    org: int
-    roles: int
-
-
-class _Reverted(Exception):  # noqa: N818 - what it is called
-    """The contract refuses the call."""
-
-
-@dataclass(slots=True)
-class _State:
-    """What replaying the blocks gives."""
-
-    contract: bytes | None = None
-    keys: dict[bytes, _Key] = field(default_factory=dict)
-    record_keys: list[tuple[int, bytes]] = field(default_factory=list)
-    openings: list[tuple[bytes, Opening, int]] = field(default_factory=list)
-    heads: dict[bytes, Head] = field(default_factory=dict)
-    anchors: dict[bytes, list[Anchor]] = field(default_factory=dict)
-    nonces: dict[bytes, int] = field(default_factory=dict)
-    receipts: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
 
 
 class FakeChain:
@@ -99,9 +57,9 @@ class FakeChain:
         self.automine = automine
         self.down = False
         self._forks = 0
-        self._blocks: list[_Block] = []
-        self._pool: list[_Transaction] = []
-        self._state = _State()
+        self._blocks: list[Block] = []
+        self._pool: list[Transaction] = []
+        self._state = LedgerState()
 
     @classmethod
     def with_contract(
@@ -110,7 +68,7 @@ class FakeChain:
         """A chain on which the contract stands, with one organisation and its two 20-byte accounts."""
         chain = cls(chain_id=chain_id, depth=depth)
         owner = chain.account(governance)
-        calls: tuple[Call, ...] = (DeployCall("organisation", governance), SetKeyCall(publisher, _PUBLISHER))
+        calls: tuple[Call, ...] = (DeployCall("organisation", governance), SetKeyCall(publisher, PUBLISHER))
         for nonce, call in enumerate(calls):
             owner.send(owner.sign(call, nonce).raw)
         for _ in range(depth):
@@ -158,7 +116,7 @@ class FakeChain:
         """Take the last blocks off, final or not; their transactions wait again, unless they are dropped."""
         kept, lost = self._blocks[: len(self._blocks) - blocks], self._blocks[len(self._blocks) - blocks :]
         self._forks += 1
-        self._blocks, self._state = [], _State()
+        self._blocks, self._state = [], LedgerState()
         for block in kept:
             self._blocks.append(block)
             self._replay(block)
@@ -170,8 +128,12 @@ class FakeChain:
         self._pool.clear()
 
     def close(self, stream: bytes) -> None:
-        """Close a stream, as its organisation's governance key can; a reorganisation opens it again."""
+        """Close a stream without a transaction; a reorganisation undoes it."""
         self._state.heads[stream] = replace(self._state.heads[stream], closed=True)
+
+    def revoke(self, address: bytes) -> None:
+        """Take an account's roles, as its organisation's governance key can; a reorganisation undoes it."""
+        self._state.keys[address].roles = 0
 
     def require_up(self) -> None:
         """Raise ``UnavailableError`` while the chain is down."""
@@ -213,8 +175,8 @@ class FakeChain:
         nonces = [item.nonce for block in settled for item in block.transactions if item.sender == address]
         return max(nonces, default=-1) + 1
 
-    def _due(self) -> tuple[_Transaction, ...]:
-        due: list[_Transaction] = []
+    def _due(self) -> tuple[Transaction, ...]:
+        due: list[Transaction] = []
         nonces = dict(self._state.nonces)
         for transaction in sorted(self._pool, key=lambda item: item.nonce):
             if transaction.nonce == nonces.get(transaction.sender, 0):
@@ -222,23 +184,23 @@ class FakeChain:
                 due.append(transaction)
         return tuple(due)
 
-    def _add(self, transactions: tuple[_Transaction, ...]) -> None:
+    def _add(self, transactions: tuple[Transaction, ...]) -> None:
         number = len(self._blocks) + 1
         parent = self._blocks[-1].hash if self._blocks else bytes(32)
         content = b"".join(transaction.hash for transaction in transactions)
         salt = self._forks.to_bytes(8, "big")
-        block = _Block(number, hashlib.sha256(parent + salt + content).digest(), transactions)
+        block = Block(number, hashlib.sha256(parent + salt + content).digest(), transactions)
         self._blocks.append(block)
         self._replay(block)
 
-    def _replay(self, block: _Block) -> None:
+    def _replay(self, block: Block) -> None:
         logs = 0
         for transaction in block.transactions:
             self._state.nonces[transaction.sender] = transaction.nonce + 1
             try:
-                logs += _execute(self._state, self.chain_id, block, transaction, logs)
+                logs += execute(self._state, self.chain_id, block, transaction, logs)
                 succeeded = True
-            except _Reverted:
+            except Reverted:
                 succeeded = False
             self._state.receipts[transaction.hash] = (block.number, succeeded)
 
@@ -274,7 +236,7 @@ class FakeAccount:
         return self._chain.nonce_of(self.address, final=final)
 
 
-def _decode(raw: bytes) -> _Transaction:
+def _decode(raw: bytes) -> Transaction:
     content = json.loads(raw)
     kind = _CALLS[content["call"]]
     texts = {"organisation"}
@@ -282,120 +244,6 @@ def _decode(raw: bytes) -> _Transaction:
         name: bytes.fromhex(value) if isinstance(value, str) and name not in texts else value
         for name, value in content["fields"].items()
     }
-    return _Transaction(
+    return Transaction(
         raw, hashlib.sha256(raw).digest(), bytes.fromhex(content["from"]), content["nonce"], kind(**fields)
     )
-
-
-# The contract. Each returns how many events it emitted, or raises `_Reverted` and changes nothing.
-
-
-def _execute(state: _State, chain_id: int, block: _Block, transaction: _Transaction, logs: int) -> int:
-    call, sender = transaction.call, transaction.sender
-    if isinstance(call, DeployCall):
-        return _deploy(state, call, transaction)
-    if state.contract is None:
-        return 0  # a call to an address without code succeeds and does nothing
-    if isinstance(call, AnchorCall):
-        return _anchor(state, block, transaction, call, logs)
-    org = _governed(state, sender)
-    if isinstance(call, OpenCall):
-        return _open(state, chain_id, block, org, call)
-    if isinstance(call, SetKeyCall):
-        key = state.keys.get(call.key, _Key(org, 0))
-        if key.org != org or call.roles & ~6 or not (call.roles or key.roles):
-            raise _Reverted
-        state.keys[call.key] = _Key(org, call.roles | key.roles & _GOVERNANCE)
-        return 1
-    if (org, call.key) in state.record_keys:
-        return 0
-    state.record_keys.append((org, call.key))
-    return 1
-
-
-def _deploy(state: _State, call: DeployCall, transaction: _Transaction) -> int:
-    if state.contract is None:
-        place = transaction.sender + transaction.nonce.to_bytes(8, "big")
-        state.contract = hashlib.sha256(place).digest()[:20]
-        state.keys[call.governance] = _Key(1, _GOVERNANCE)
-    return 1
-
-
-def _governed(state: _State, sender: bytes) -> int:
-    key = state.keys.get(sender)
-    if key is None or not key.roles & _GOVERNANCE:
-        raise _Reverted
-    return key.org
-
-
-def _open(state: _State, chain_id: int, block: _Block, org: int, call: OpenCall) -> int:
-    if call.k or call.eligible or not 0 <= call.start_offset <= MAX_OFFSET:
-        raise _Reverted
-    generations = [row for row in state.openings if (row[1].org, row[1].binding) == (org, call.binding)]
-    if generations and not state.heads[generations[-1][0]].closed:
-        known = generations[-1][1]
-        if (known.start_offset, known.continues) != (call.start_offset, call.continues):
-            raise _Reverted
-        return 0
-    opening = Opening(
-        chain_id=chain_id,
-        contract=state.contract or bytes(20),
-        org=org,
-        generation=len(generations) + 1,
-        start_offset=call.start_offset,
-        binding=call.binding,
-        continues=call.continues or NO_PREDECESSOR,
-    )
-    stream = stream_of(opening)
-    state.openings.append((stream, opening, block.number))
-    state.heads[stream] = Head(stream, 0, call.start_offset, stream, org, 0, closed=False)
-    state.anchors[stream] = []
-    return 1
-
-
-def _anchor(state: _State, block: _Block, transaction: _Transaction, call: AnchorCall, logs: int) -> int:
-    head = state.heads.get(call.stream)
-    if head is None:
-        raise _Reverted
-    content = asdict(call)
-    del content["stream"]
-    if not (call.leaf_count > 0 and call.first_offset + call.leaf_count <= call.next_offset <= MAX_OFFSET):
-        raise _Reverted
-    if call.seq < 1:
-        raise _Reverted
-    acc = next_acc(content.pop("prev_acc"), content.pop("seq"), **content)
-    known = state.anchors[call.stream]
-    if call.seq <= head.seq:
-        if known[call.seq - 1].acc != acc:
-            raise _Reverted
-        return 0  # a repeat is quiet, whatever became of key and stream since
-    key = state.keys.get(transaction.sender)
-    may = key is not None and key.org == head.org and key.roles & _PUBLISHER
-    if not may or head.closed:
-        raise _Reverted
-    if (call.seq, call.prev_acc, call.first_offset) != (head.seq + 1, head.acc, head.next_offset):
-        raise _Reverted
-    known.append(
-        Anchor(
-            stream=call.stream,
-            seq=call.seq,
-            publisher=transaction.sender,
-            first_offset=call.first_offset,
-            next_offset=call.next_offset,
-            leaf_count=call.leaf_count,
-            root=call.root,
-            manifest_hash=call.manifest_hash,
-            acc=acc,
-            prev_block=head.last_block,
-            block_number=block.number,
-            block_hash=block.hash,
-            transaction=transaction.hash,
-            log_index=logs,
-            gas_used=_GAS,
-            block_time=_EPOCH + block.number,
-        )
-    )
-    state.heads[call.stream] = replace(
-        head, seq=call.seq, next_offset=call.next_offset, acc=acc, last_block=block.number
-    )
-    return 1

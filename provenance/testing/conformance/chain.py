@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from provenance.core.streams import NO_PREDECESSOR, next_acc, stream_of
-from provenance.ports import AnchorCall, Call, ChainReader, Head, OpenCall, Transactor, TxState
+from provenance.core.streams import NO_PREDECESSOR, continues_of, next_acc, stream_of
+from provenance.ports import AnchorCall, Call, ChainReader, CloseCall, Head, OpenCall, Transactor, TxState
 
 __all__ = ["ChainConformance", "ChainUnderTest"]
 
@@ -194,6 +194,25 @@ class ChainConformance:
     def test_an_unknown_stream_takes_no_anchor(self, chain: ChainUnderTest) -> None:
         call = replace(chain.next_call(chain.open()), stream=b"?" * 32)
         assert chain.act(chain.publisher, call) is TxState.REVERTED
+
+    def test_a_closed_stream_takes_repeats_only_and_the_next_one_continues_it(
+        self, chain: ChainUnderTest
+    ) -> None:
+        stream = chain.open()
+        first = chain.next_call(stream)
+        assert chain.act(chain.publisher, first) is TxState.FINAL
+        assert chain.act(chain.publisher, CloseCall(stream)) is TxState.REVERTED
+        for _ in range(2):
+            assert chain.act(chain.governance, CloseCall(stream)) is TxState.FINAL
+        assert chain.head(stream).closed
+        assert chain.act(chain.publisher, chain.next_call(stream)) is TxState.REVERTED
+        assert chain.act(chain.publisher, first) is TxState.FINAL
+        ((_, opening, _),) = chain.reader.openings(chain.binding)
+        continues = continues_of(opening, 1, acc_of(first))
+        assert chain.act(chain.governance, OpenCall(chain.binding, 4, continues)) is TxState.FINAL
+        (_, second) = chain.reader.openings(chain.binding)
+        assert (second[1].generation, second[1].continues, second[1].start_offset) == (2, continues, 4)
+        assert second[0] == stream_of(second[1])
 
     def test_signing_sends_nothing(self, chain: ChainUnderTest) -> None:
         stream = chain.open()

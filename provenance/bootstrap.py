@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from provenance.adapters.system_clock import SystemClock
     from provenance.config import Settings
     from provenance.core.canonical import JSONObject
+    from provenance.core.digests import Digest
+    from provenance.services.digesting import Thing
 
 __all__ = [
     "batch_store",
     "chain",
     "clock",
+    "digest",
     "environment",
     "event_log",
     "governance",
@@ -168,3 +171,23 @@ def clock() -> SystemClock:
     from provenance.adapters.system_clock import SystemClock
 
     return SystemClock()
+
+
+def digest(thing: Thing, kind: str | None = None, algorithm: str = "sha256", *, threads: int = 1) -> Digest:
+    """The digest of a table, an array or what is at a path; its ``str`` is ``KIND:HEX``.
+
+    Args:
+        thing: a path, a pyarrow table or batch, a pandas frame or series, a NumPy array.
+        kind: ``"table1"``, ``"array1"``, ``"tree1"`` or ``"sha256"``; what fits if None.
+        algorithm: ``"sha256"`` or ``"blake3"``.
+        threads: how many blocks or files are hashed at once.
+
+    Raises:
+        ConfigError: there is nothing at the path, or it has no digest of this kind.
+        MalformedError: it is damaged, or has no digest at all.
+        UnavailableError: the system cannot read it.
+    """
+    from provenance.adapters.formats import read_path
+    from provenance.services import digesting
+
+    return digesting.digest(thing, read=read_path, kind=kind, algorithm=algorithm, threads=threads)

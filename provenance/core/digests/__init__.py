@@ -21,6 +21,7 @@ from provenance.core.digests.arrays import array1
 from provenance.core.digests.files import bytes1
 from provenance.core.digests.frames import as_table, bag_table
 from provenance.core.digests.hashes import Algorithm
+from provenance.core.digests.lists import MAX_LINE_BYTES, decode_line, encode_line, escape_name
 from provenance.core.digests.model import KINDS, ColumnDigest, Digest, FileBytes, TreeEntry, parse_digest
 from provenance.core.digests.schemas import conform, declare_schema, decode_schema, encode_schema
 from provenance.core.digests.tables import table1, table1_bag
@@ -29,6 +30,7 @@ from provenance.core.digests.typenames import decode_type, type_string
 
 __all__ = [
     "KINDS",
+    "MAX_LINE_BYTES",
     "Algorithm",
     "ColumnDigest",
     "Digest",
@@ -40,9 +42,12 @@ __all__ = [
     "bytes1",
     "conform",
     "declare_schema",
+    "decode_line",
     "decode_schema",
     "decode_type",
+    "encode_line",
     "encode_schema",
+    "escape_name",
     "parse_digest",
     "table1",
     "table1_bag",

@@ -64,13 +64,13 @@ def array1(array: NDArray[Any], *, algorithm: str = "sha256", threads: int = 1) 
     new_hasher(algorithm)
     if not isinstance(array, np.ndarray | np.generic):
         raise ConfigError(
-            f"a {type(array).__qualname__} is no NumPy array", remedy="give numpy.asarray(…) of it"
+            f"a {type(array).__qualname__} is no NumPy array", remedy="Give numpy.asarray(…) of it."
         )
     if isinstance(array, np.ma.MaskedArray):
         raise MalformedError(
             "a masked array has no array-1 digest",
             reason="masked-array",
-            remedy="fill it, or digest data and mask apart",
+            remedy="Fill it, or digest data and mask apart.",
         )
     plain = np.asarray(array)
     # A type that an extension registered may share kind and size with one of ours, and mean something else.
@@ -79,7 +79,7 @@ def array1(array: NDArray[Any], *, algorithm: str = "sha256", threads: int = 1) 
         raise MalformedError(
             f"an array of {plain.dtype} has no array-1 digest",
             reason="array-type",
-            remedy=f"use one of {', '.join(_TYPES.values())}",
+            remedy=f"Use one of {', '.join(_TYPES.values())}.",
         )
     blocks = _digests(plain, algorithm, threads)
     head = b"\x22array-1" + struct.pack("<I", len(kind)) + kind.encode()

@@ -46,7 +46,7 @@ def as_table(thing: pa.Table | pa.RecordBatch | pd.DataFrame | pd.Series) -> pa.
         return _frame_table(thing)
     raise ConfigError(
         f"a {type(thing).__qualname__} is no table",
-        remedy="give a pyarrow Table or RecordBatch, or a pandas DataFrame or Series",
+        remedy="Give a pyarrow Table or RecordBatch, or a pandas DataFrame or Series.",
     )
 
 
@@ -81,12 +81,12 @@ def _frame_table(frame: pd.DataFrame) -> pa.Table:
             raise MalformedError(
                 f"an index level cannot become a column: {error}",
                 reason="duplicate-column",
-                remedy="rename the index level, or drop it with reset_index(drop=True)",
+                remedy="Rename the index level, or drop it with reset_index(drop=True).",
             ) from error
     twice = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
     if twice:
         raise MalformedError(
-            f"two columns are named {twice[0]!r}", reason="duplicate-column", remedy="rename one of them"
+            f"two columns are named {twice[0]!r}", reason="duplicate-column", remedy="Rename one of them."
         )
     frame = _native(frame)
     try:
@@ -123,5 +123,5 @@ def _untyped(column: str, error: Exception) -> MalformedError:
     return MalformedError(
         f"column {column!r} holds Python objects that Arrow cannot type: {detail}",
         reason="python-object",
-        remedy="convert the column to one Arrow type",
+        remedy="Convert the column to one Arrow type.",
     )

@@ -46,7 +46,7 @@ def new_hasher(algorithm: str) -> Hasher:
         return hashlib.sha256()
     if algorithm == "blake3":
         return blake3()
-    raise ConfigError(f"unknown hash {algorithm!r}", remedy="use 'sha256' or 'blake3'")
+    raise ConfigError(f"unknown hash {algorithm!r}", remedy="Use 'sha256' or 'blake3'.")
 
 
 def concat_hash(algorithm: str, parts: Iterable[bytes]) -> bytes:

@@ -54,7 +54,7 @@ class TreeEntry:
 class FileBytes:
     """The bytes of a file that is digested without decoding; ``chunks`` can be read once."""
 
-    chunks: Iterable[bytes]
+    chunks: Iterable[bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)

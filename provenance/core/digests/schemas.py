@@ -142,17 +142,17 @@ def _check_names(found: list[str], declared: list[str], where: str) -> None:
             raise MalformedError(
                 f"{where}{name!r}: not declared",
                 reason="undeclared-column",
-                remedy="declare it in the stage's meta",
+                remedy="Declare it in the stage's meta.",
             )
         if name in found[:number]:
             raise MalformedError(
-                f"{where}{name!r}: there twice", reason="duplicate-column", remedy="rename one of them"
+                f"{where}{name!r}: there twice", reason="duplicate-column", remedy="Rename one of them."
             )
     name = next(name for name, other in zip(found, declared, strict=True) if name != other)
     raise MalformedError(
         f"{where}{name!r}: out of order, expected {', '.join(declared)}, found {', '.join(found)}",
         reason="column-order",
-        remedy="return the columns in the order of the stage's meta",
+        remedy="Return the columns in the order of the stage's meta.",
     )
 
 
@@ -187,7 +187,7 @@ def _differs(where: str, name: str, want: str, have: str) -> MalformedError:
     return MalformedError(
         f"{where}{name!r}: expected {want}, found {have}",
         reason="type-differs",
-        remedy="cast the column in the transform, or declare the type that it has",
+        remedy="Cast the column in the transform, or declare the type that it has.",
     )
 
 

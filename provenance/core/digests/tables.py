@@ -122,7 +122,7 @@ def _names(schema: pa.Schema) -> list[str]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise MalformedError(
-            f"two columns are named {twice[0]!r}", reason="duplicate-column", remedy="rename one of them"
+            f"two columns are named {twice[0]!r}", reason="duplicate-column", remedy="Rename one of them."
         )
     return names
 

@@ -157,16 +157,16 @@ _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, int]
 
 def _refusal(kind: pa.DataType) -> MalformedError:
     reasons: tuple[tuple[bool, str, str], ...] = (
-        (isinstance(kind, pa.BaseExtensionType), "extension-type", "use its storage type"),
-        (pa.types.is_union(kind), "union-type", "use a struct with one field per alternative"),
-        (pa.types.is_run_end_encoded(kind), "run-end-type", "decode it with pyarrow.compute.run_end_decode"),
-        (pa.types.is_interval(kind), "interval-type", "use a duration, or a struct of integers"),
+        (isinstance(kind, pa.BaseExtensionType), "extension-type", "Use its storage type."),
+        (pa.types.is_union(kind), "union-type", "Use a struct with one field per alternative."),
+        (pa.types.is_run_end_encoded(kind), "run-end-type", "Decode it with pyarrow.compute.run_end_decode."),
+        (pa.types.is_interval(kind), "interval-type", "Use a duration, or a struct of integers."),
     )
     for refused, reason, remedy in reasons:
         if refused:
             return MalformedError(f"the type {kind} has no table-1 digest", reason=reason, remedy=remedy)
     return MalformedError(
-        f"the type {kind} has no table-1 digest", reason="unsupported-type", remedy="cast it first"
+        f"the type {kind} has no table-1 digest", reason="unsupported-type", remedy="Cast it first."
     )
 
 

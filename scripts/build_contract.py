@@ -66,7 +66,10 @@ def build() -> str:
         "settings": {**SETTINGS, "outputSelection": {f"{NAME}.sol": {NAME: outputs}}},
     }
     executable = compiler()
-    answer = solcx.compile_standard(request, solc_binary=executable)
+    try:
+        answer = solcx.compile_standard(request, solc_binary=executable)
+    except solcx.exceptions.SolcError as error:
+        sys.exit(str(error.message))
     warnings = [error["formattedMessage"] for error in answer.get("errors", [])]
     contract = answer["contracts"][f"{NAME}.sol"][NAME]
     deployed = contract["evm"]["deployedBytecode"]

@@ -109,6 +109,39 @@ contract InclusionTest is LedgerTest {
         ledger.checkInclusion(0, 1, witness, only, 0, new bytes32[](0));
     }
 
+    /// @dev What checking a path of so many levels costs, all turns to one side.
+    function gasOf(uint256 levels, bool last) private returns (uint256 used) {
+        bytes32[] memory path = new bytes32[](levels);
+        bytes32 node = leaf(0);
+        for (uint256 i = 0; i < levels; ++i) {
+            path[i] = leaf(i + 1);
+            node = sha256(last ? bytes.concat(hex"01", path[i], node) : bytes.concat(hex"01", node, path[i]));
+        }
+        Batch memory b = nextBatch(stream);
+        b.leafCount = uint32(1 << levels);
+        b.nextOffset = b.firstOffset + b.leafCount;
+        b.root = node;
+        anchor(PUBLISHER, b);
+        IProvenanceLedger.Witness memory witness =
+            IProvenanceLedger.Witness(b.firstOffset, b.nextOffset, b.leafCount, b.root, b.manifestHash);
+        bytes memory data =
+            abi.encodeCall(IProvenanceLedger.checkInclusion, (stream, b.seq, witness, leaf(0), last ? b.leafCount - 1 : 0, path));
+        (address to, bool ok) = (address(ledger), true);
+        assembly ("memory-safe") {
+            used := gas()
+            ok := staticcall(gas(), to, add(data, 0x20), mload(data), 0, 0)
+            used := sub(used, gas())
+        }
+        assertTrue(ok, "included");
+    }
+
+    function test_gasOfALevel() public {
+        for (uint256 side = 0; side < 2; ++side) {
+            uint256 shorter = gasOf(10, side == 1);
+            assertEq((gasOf(20, side == 1) - shorter) / 10, 439 + side, "gas of each level");
+        }
+    }
+
     /// @dev The check fails with this error; with any, if the selector is 0.
     function assertFails(
         bytes4 selector,

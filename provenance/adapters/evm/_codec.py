@@ -97,7 +97,8 @@ def encode_query(function: str, arguments: Sequence[object]) -> bytes:
             return bytes.fromhex(encoded.removeprefix("0x"))[len(load().bytecode) :]
         return bytes.fromhex(contract.encode_abi(function, list(arguments)).removeprefix("0x"))
     except (Web3Exception, EncodingError, ValueError, TypeError, OverflowError) as error:
-        raise MalformedError(f"arguments of {function}: {str(error)[:300]}", reason="abi-arguments") from None
+        text = " ".join(str(error).split())[:300]
+        raise MalformedError(f"arguments of {function}: {text}", reason="abi-arguments") from None
 
 
 def decode_answer(function: str, answer: bytes) -> tuple[Any, ...]:

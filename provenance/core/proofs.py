@@ -27,7 +27,6 @@ from provenance.errors import ConfigError, MalformedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provenance.core.batches import Batch
     from provenance.core.canonical import JSONObject
 
 __all__ = [
@@ -96,10 +95,9 @@ class Proof:
         return self.shards + self.ancestors
 
 
-def prove_anchored(batch: Batch, index: int, *, ordinal: int) -> Anchored:
-    """That leaf ``index`` of a batch is under its root; ``ordinal`` is the batch's place in the proof."""
-    path = merkle.Tree(batch.ids).prove_inclusion(index)
-    return Anchored(batch.leaves[index].value, ordinal, index, tuple(path))
+def prove_anchored(record: bytes, tree: merkle.Tree, index: int, *, ordinal: int) -> Anchored:
+    """That a record is leaf ``index`` of its batch's tree; ``ordinal`` is the batch's place in the proof."""
+    return Anchored(record, ordinal, index, tuple(tree.prove_inclusion(index)))
 
 
 # ---------------------------------------------------------------------------------------------------- writing

@@ -59,21 +59,26 @@ class DataCheck:
     def visit(self, partition: Partition) -> None:
         """Check what one counted partition of a source or a sink left in storage."""
         stage = self._run.stages[partition.stage]
-        source, sink = not stage.parents, is_sink(stage)
-        base = self._location(partition.stage) if source or sink else None
-        if base is None or self._files is None or partition.rejected is not None:
+        sink = is_sink(stage)
+        parts = [part for part in partition.subjects if REJECTED not in part.name]
+        if (stage.parents and not sink) or not parts:
+            return
+        if not sink and not any("sha256" in part.digest for part in parts):
+            message = "its partitions were given in memory: there are no bytes to read again"
+            self._once(partition.stage, Severity.NOTE, "nothing-stored", message)
+            return
+        base = self._location(partition.stage)
+        if base is None or self._files is None:
             return
         where = self._where(partition.stage).shard(partition.number)
         whole = True
-        for subject in partition.subjects:
-            if REJECTED in subject.name:
-                continue
+        for subject in parts:
             try:
                 if sink:
                     check = self._sink(partition.stage, self._files, base)
                     whole = check.check_part(subject, partition.number) and whole
                 else:
-                    self._check_raw(self._files, base, subject, partition.stage, where)
+                    self._check_raw(self._files, base, subject, where)
             except UnavailableError as error:
                 where.refuse(Severity.UNREACHABLE, "unreadable", error, object=subject.name)
             except MalformedError as error:
@@ -109,7 +114,7 @@ class DataCheck:
     def _location(self, stage_id: bytes) -> str | None:
         plain = None
         if self._names is not None and self._files is not None:
-            plain = self._names.plain(stage_id.hex()) or self._names.plain(self._run.run.hex())
+            plain = self._names.plain(stage_id.hex())
         if plain is None:
             self._once(
                 stage_id, Severity.UNREACHABLE, "location-unknown", "where its bytes lie is not known here"
@@ -123,14 +128,8 @@ class DataCheck:
 
     # ---------------------------------------------------------------------------------------------- raw files
 
-    def _check_raw(
-        self, files: StoredFiles, base: str, subject: Subject, stage_id: bytes, where: Where
-    ) -> None:
-        expected = subject.digest.get("sha256")
-        if expected is None:
-            message = "its partitions were given in memory: there are no bytes to read again"
-            self._once(stage_id, Severity.NOTE, "nothing-stored", message)
-            return
+    def _check_raw(self, files: StoredFiles, base: str, subject: Subject, where: Where) -> None:
+        expected = subject.digest.get("sha256", "")
         path = self._raw_path(base, subject.name)
         if path is None:
             message = "a name that leads out of its folder"

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditPorts", "Ledger", "Pending"]
 
 _OTHER_OBJECTS = ("lists/", "environments/", "datasets/", "reports/", "trees/")
+_SIGNED = b'{"payload"'  # canonical JSON sorts keys: so begins every DSSE envelope, and no bare statement
 _READ = 4096
 _CACHED = 4  # batches kept for single look-ups
 
@@ -97,11 +98,16 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------------- passes
 
-    def take_stock(self) -> Catalogue:
-        """The first pass: every file, every leaf, every signature; then the files that nothing anchors."""
+    def take_stock(self, *, signed_only: bool = False) -> Catalogue:
+        """The first pass: every file, every leaf, every signature; then the files that nothing anchors.
+
+        With ``signed_only`` just what a proof needs: signed records are decoded, and other leaves are not.
+        """
         catalogue = Catalogue(self._ports.keys)
         for batch, content in self.batches("reading batches"):
             for at, leaf in enumerate(content.leaves):
+                if signed_only and not leaf.value.startswith(_SIGNED):
+                    continue
                 self.counts.records += 1
                 self.counts.bytes += len(leaf.value)
                 position = Position(
@@ -115,7 +121,8 @@ class Ledger:
                 if record.kind != "partition":
                     catalogue.add(record, position)
         self.counts.signatures = catalogue.signatures
-        self._look_for_strays()
+        if not signed_only:
+            self._look_for_strays()
         return catalogue
 
     def batches(self, label: str) -> Iterator[tuple[AnchoredBatch, Batch]]:
@@ -133,7 +140,7 @@ class Ledger:
         for batch, content in self.batches(label):
             for at, leaf in enumerate(content.leaves):
                 # A partition record is plain JSON and names its run in hex: others need no decoding.
-                if leaf.value[:10] == b'{"payload"' or not any(run in leaf.value for run in wanted):
+                if leaf.value.startswith(_SIGNED) or not any(run in leaf.value for run in wanted):
                     continue
                 try:
                     record = decode_record(leaf.value)

@@ -43,6 +43,7 @@ _SECRET_BYTES = 32
 _LIMIT = 4096
 _FIELDS = {"development", "kind", "secret", "version"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_PUBLIC = re.compile(rb"[0-9a-f]{64}\n")
 _PUBLIC_NAME = re.compile(r"[0-9a-f]{64}\.pub")
 _MAX_TRUSTED = 1024
 
@@ -170,12 +171,9 @@ def _read_secret(path: Path, kind: str) -> bytes:
 
 def _read_public(path: Path) -> bytes:
     data = files.read_file(path, _LIMIT) or b""
-    try:
-        public = bytes.fromhex(data.decode("ascii").removesuffix("\n"))
-    except ValueError:
-        public = b""
-    if len(public) != _SECRET_BYTES:
+    if not _PUBLIC.fullmatch(data):
         raise MalformedError(f"{path}: expected 64 hex digits and a newline", reason="public-key")
+    public = bytes.fromhex(data[:64].decode())
     if hashlib.sha256(public).hexdigest() != path.stem:
         raise MismatchError(
             f"{path}: SHA-256 of the key",

@@ -47,25 +47,8 @@ _LENGTH = 4
 _ROW = 12
 _FILE_NAME = re.compile(r"([0-9a-f]{64})/([0-9]{16})-([0-9a-f]{64})\.batch")
 _HEX = re.compile(r"[0-9a-f]{64}")
-_KEYS = frozenset(
-    [
-        "version",
-        "stream",
-        "generation",
-        "seq",
-        "cluster_id",
-        "topic",
-        "topic_id",
-        "partition",
-        "first_offset",
-        "next_offset",
-        "skipped",
-        "leaf_count",
-        "last_leader_epoch",
-        "root",
-        "prev_acc",
-    ]
-)
+_KEYS = frozenset({"version", "stream", "generation", "seq", "root", "prev_acc", "leaf_count", "skipped"})
+_KEYS |= {"cluster_id", "topic", "topic_id", "partition", "first_offset", "next_offset", "last_leader_epoch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +223,8 @@ def decode_manifest(data: bytes) -> Manifest:
 def _check_skipped(manifest: Manifest) -> None:
     previous = manifest.first_offset - 1
     for start, until in manifest.skipped:
-        # A range may begin where the batch does; after another one at least one message stands between, else the
-        # two would be one.
+        # A range may begin where the batch does; after another one at least one message stands between, or
+        # the two would be one.
         if not previous < start < until < manifest.next_offset:
             raise MalformedError(
                 f"manifest: skipped range [{start}, {until}) is empty, not maximal or misplaced",

@@ -117,6 +117,15 @@ class Settings:
         65_535,
     )
     chain_timeout: float = _number(30.0, "How long a node may take to answer.", "seconds", 1, 600)
+    compute_workers: int = _number(
+        0, "Worker processes of the cluster that a run starts on this machine; 0 for one a CPU.", "processes", 0, 1024
+    )
+    compute_file_limit: int = _number(
+        1024 * _MIB, "A source file larger than this is set aside as too large.", "bytes", 1024, 1 << 40
+    )
+    compute_group_bytes: int = _number(
+        64 * _MIB, "Files up to this size together share a partition.", "bytes", 0, 1 << 40
+    )
     digest_algorithm: str = _choice("sha256", "The hash under logical digests.", "sha256", "blake3")
     loading_policy: str = _choice(
         "enforce",

@@ -25,7 +25,7 @@ from provenance.core import records
 from provenance.core.descriptor import decode_descriptor
 from provenance.core.digests import tree1
 from provenance.core.kinds import Dataset, Run
-from provenance.core.lists import ListHead, encode_list, list_name
+from provenance.core.lists import ListHead, decode_list, encode_list, list_name
 from provenance.core.merkle import leaf_hash
 from provenance.core.runs import encode_environment, environment_name, starts_name, store_name
 from provenance.core.tree_lists import encode_tree_list, tree_list_name
@@ -92,6 +92,12 @@ class DriverRecorder:
     is_stored: Callable[[Partition], bool]
     stages: dict[bytes, Stage] = field(default_factory=dict)
     _drafts: dict[bytes, tuple[Stage, bytes]] = field(default_factory=dict)
+
+    def environments(self) -> frozenset[bytes]:
+        """The ids of the environments that the run's record names."""
+        head = self.run.environments
+        data = self.ports.store.get(list_name(head))
+        return frozenset(decode_list(data, head)) if data is not None else frozenset()
 
     def draft(self, stage: Stage) -> bytes:
         """Sign a stage's record; nothing is written."""

@@ -1,0 +1,55 @@
+"""From a worker to the log: records are durable before the task that made them returns.
+
+The task carries how to open log and store, never a connection; a worker opens each once and keeps it. There
+is no buffer to be flushed at the end, because a killed worker has no end.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from provenance.adapters.dask.environment import describe_environment, environment_id, keep_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from provenance.ports import BatchStore, EventLog
+
+__all__ = ["Outlet"]
+
+
+@functools.lru_cache(maxsize=16)
+def _opened(factory: Callable[[], Any]) -> Any:
+    return factory()
+
+
+@functools.lru_cache(maxsize=64)
+def _met(store: Callable[[], BatchStore], run: bytes) -> None:
+    """Keep this process's environment for the run, once."""
+    keep_environment(_opened(store), run, describe_environment())
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Where the records of a run go.
+
+    Attributes:
+        run: the run's id.
+        log: opens the event log; hashable and picklable.
+        store: opens the batch store; the same.
+        environments: ids of those that the run's record names; any other one is kept when it is met.
+    """
+
+    run: bytes
+    log: Callable[[], EventLog]
+    store: Callable[[], BatchStore]
+    environments: frozenset[bytes]
+
+    def emit(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Append (key, record) pairs; durable when it returns."""
+        if environment_id() not in self.environments:
+            _met(self.store, self.run)
+        log: EventLog = _opened(self.log)
+        log.append(records)

@@ -1,0 +1,203 @@
+"""Recording, as one calls it: ``provenance.run``, ``start``, ``attach``.
+
+Joins what a run needs (log, store, key, names, cluster) and hands out the run of the Dask adapter. Nothing but pip
+is needed: without a chain the records wait in the log, and are anchored later.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provenance import bootstrap, config, files
+from provenance.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from provenance.adapters.dask.compute import Compute
+    from provenance.adapters.dask.run import Run
+    from provenance.config import Settings
+    from provenance.core.kinds import Partition
+    from provenance.ports import BatchStore, EventLog
+    from provenance.services.publish import DriverRecorder
+    from provenance.services.runlog import RunPorts
+
+__all__ = ["attach", "run", "start"]
+
+_DISTRIBUTION = "provenance-ledger"
+_MAX_DESCRIPTOR = 1 << 20
+_ON_BAD_INPUT = ("reject", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpener:
+    """Opens the event log; a worker gets this, never a connection."""
+
+    settings: Settings
+
+    def __call__(self) -> EventLog:
+        """The log."""
+        return bootstrap.event_log(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOpener:
+    """Opens the batch store."""
+
+    settings: Settings
+
+    def __call__(self) -> BatchStore:
+        """The store."""
+        return bootstrap.batch_store(self.settings)
+
+
+def run(
+    name: str,
+    *,
+    dataset: str | Path | None = "dataset.toml",
+    client: Any = None,
+    folder: str | Path | None = None,
+    on_bad_input: str = "reject",
+    seeds: Mapping[str, int] | None = None,
+) -> Run:
+    """Start a run, for a ``with`` block at whose end it is sealed.
+
+    Args:
+        name: the run's name.
+        dataset: the dataset's descriptor, see ``provenance init``; None for none.
+        client: where to compute: nothing for processes on this machine, a Dask scheduler's address, a
+            `distributed.Client`, ``"sync"`` or ``"threads"`` for this process.
+        folder: of log, batches and keys; by default the nearest ``.provenance`` upwards.
+        on_bad_input: ``"reject"``: a file that cannot be used is recorded as such and the run goes on;
+            ``"stop"``: it ends the run.
+        seeds: random seeds to be recorded, by name.
+
+    Raises:
+        ConfigError: wrong use, or workers that lack this package.
+        MalformedError: the descriptor.
+        UnavailableError: the log, the store or the scheduler cannot be reached.
+    """
+    from provenance.adapters.dask.compute import open_compute
+    from provenance.adapters.source_code import source_facts
+    from provenance.services.publish import RunFacts, start_run
+
+    _check_choice(on_bad_input)
+    settings = config.load(None if folder is None else Path(folder))
+    descriptors = [] if dataset is None else [_read_descriptor(Path(dataset))]
+    ports = _ports(settings)
+    compute = open_compute(client, workers=settings.compute_workers)
+    try:
+        source = source_facts()
+        facts = RunFacts(
+            name=name,
+            descriptors=descriptors,
+            environments=compute.environments(),
+            source=source.entries,
+            producer=(_DISTRIBUTION, importlib.metadata.version(_DISTRIBUTION)),
+            dirty=source.dirty,
+            commit=source.commit,
+            lockfile=source.lockfile,
+            seeds=dict(seeds or {}),
+        )
+        recorder = start_run(facts, ports, _stored_check(settings))
+        if source.root:
+            bootstrap.names(settings).remember([("location", recorder.id.hex(), source.root)])
+    except BaseException:
+        compute.close()
+        raise
+    return _run(settings, recorder, lambda: compute, on_bad_input)
+
+
+start = run
+
+
+def attach(
+    run_id: str, *, client: Any = None, folder: str | Path | None = None, on_bad_input: str = "reject"
+) -> Run:
+    """Go on with a run that another cell, script or task started; a cluster starts when it is needed.
+
+    Args:
+        run_id: the run's id, `Run.id`.
+        client: as `run`.
+        folder: as `run`: that of the run.
+        on_bad_input: as `run`.
+
+    Raises:
+        ConfigError: there is no such run here, or it is sealed.
+    """
+    from provenance.adapters.dask.compute import open_compute
+    from provenance.services.publish import attach_run
+
+    _check_choice(on_bad_input)
+    settings = config.load(None if folder is None else Path(folder))
+    recorder = attach_run(run_id, _ports(settings), _stored_check(settings))
+    return _run(
+        settings, recorder, lambda: open_compute(client, workers=settings.compute_workers), on_bad_input
+    )
+
+
+def _run(
+    settings: Settings, recorder: DriverRecorder, compute: Callable[[], Compute], on_bad_input: str
+) -> Run:
+    from provenance.adapters.dask.emission import Outlet
+    from provenance.adapters.dask.execution import Limits, Session
+    from provenance.adapters.dask.run import Run
+
+    session = Session(
+        run=recorder.id,
+        title=recorder.run.name,
+        version=importlib.metadata.version(_DISTRIBUTION),
+        recorder=recorder,
+        names=bootstrap.names(settings),
+        outlet=Outlet(recorder.id, LogOpener(settings), StoreOpener(settings), recorder.environments()),
+        compute=compute,
+        names_are_personal=any(dataset.names_are_personal for dataset in recorder.datasets)
+        or not recorder.datasets,
+        stop_on_bad_input=on_bad_input == "stop",
+    )
+    return Run(session, Limits(settings.compute_file_limit, settings.compute_group_bytes))
+
+
+def _ports(settings: Settings) -> RunPorts:
+    from provenance.services.runlog import RunPorts
+
+    bootstrap.prepare(settings)
+    return RunPorts(
+        bootstrap.event_log(settings),
+        bootstrap.batch_store(settings),
+        bootstrap.record_signer(settings),
+        bootstrap.clock(),
+    )
+
+
+def _stored_check(settings: Settings) -> Callable[[Partition], bool]:
+    """Whether what a sink's record describes lies in its store; asked for divergent records only."""
+
+    def is_stored(partition: Partition) -> bool:
+        from provenance.adapters.dask.places import Building, holds
+
+        place = bootstrap.names(settings).plain(partition.stage.hex())
+        return place is not None and holds(Building(place, partition.run.hex()), partition)
+
+    return is_stored
+
+
+def _check_choice(on_bad_input: str) -> None:
+    if on_bad_input not in _ON_BAD_INPUT:
+        raise ConfigError(
+            f"on_bad_input {on_bad_input!r}: expected 'reject' or 'stop'", reason="on-bad-input"
+        )
+
+
+def _read_descriptor(path: Path) -> bytes:
+    data = files.read_file(path, _MAX_DESCRIPTOR)
+    if data is None:
+        raise ConfigError(
+            f"{path}: there is no such dataset descriptor",
+            reason="no-dataset",
+            remedy="Run: provenance init   It writes a dataset.toml to fill in.",
+        )
+    return data

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pytest
 
@@ -19,6 +19,10 @@ from provenance.adapters.sqlite_log import MAX_KEY_BYTES, MAX_READ_BYTES, Sqlite
 from provenance.errors import ConfigError, MalformedError, ProvenanceError, UnavailableError
 from provenance.ports import Bounds, JournalEntry, SignedTransaction
 from tests.together import run_together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 IMPORTS = "from pathlib import Path; from provenance.adapters.sqlite_log import SqliteLog"
 

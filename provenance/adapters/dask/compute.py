@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
+import re
 import sys
 import threading
 import types
@@ -27,6 +28,7 @@ __all__ = ["Compute", "InProcess", "OnCluster", "open_compute"]
 
 _DISTRIBUTION = "provenance-ledger"
 _START_SECONDS = 60
+_CONNECT_SECONDS = 10
 
 
 class Compute(Protocol):
@@ -139,8 +141,14 @@ class OnCluster:
         """A scheduler that runs already."""
         from distributed import Client
 
+        if not re.fullmatch(r"[a-z]+://[^\s/]+", address):
+            raise ConfigError(
+                f"client {address!r:.80}: no scheduler's address",
+                reason="client",
+                remedy="Write it as tcp://host:8786, or say 'sync' or 'threads'.",
+            )
         try:
-            client = Client(address, set_as_default=False, timeout=_START_SECONDS)
+            client = Client(address, set_as_default=False, timeout=_CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise UnavailableError(
                 f"Dask scheduler: no answer from the address given ({type(error).__name__})",
@@ -183,7 +191,7 @@ class OnCluster:
 
         futures = self._client.get(dict(graph), list(keys), sync=False)
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=self._client.loop):
                 with _converted():
                     value = future.result()
                 key = future.key
@@ -198,7 +206,7 @@ class OnCluster:
         from distributed import as_completed
 
         futures = self._client.get(dict(graph), list(keys), sync=False)
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=self._client.loop):
             with _converted():
                 future.result() if future.status == "error" else None
         self._kept += futures

@@ -58,7 +58,8 @@ class Result:
         majority: share of the most frequent speaker among the held-out recordings.
         noise: two standard errors of an accuracy as low as ``majority``; a difference below it means nothing.
         labels: the speakers, ascending.
-        confusion: ``confusion[true][named]``, counts of held-out recordings, in the order of ``labels``.
+        confusion: ``confusion[true][named]``, counts of held-out recordings, in the order of ``labels``;
+            with labels shuffled several times, the sum of all counts.
         learnt: how many recordings were learnt from.
         held_out: how many were held out.
         loss: mean cross-entropy of the last epoch, in nats.
@@ -92,7 +93,7 @@ def train(
     dataset: Iterable[tuple[NDArray[np.float32], str, str]],
     *,
     seed: int = 0,
-    epochs: int = 6,
+    epochs: int | None = None,
     device: str = "cpu",
     shuffle_labels: bool = False,
 ) -> Result:
@@ -102,40 +103,50 @@ def train(
     is learnt from and 2 MB of one that is held out. On one machine the same arguments give the same network.
 
     Args:
-        dataset: (features, speaker, recording id); features float32, shape ``[frames, n_mels]``,
-            ``n_mels`` the same
-            throughout. A recording that comes in several pieces is put together.
+        dataset: (features, speaker, recording id); features float32, shape ``[frames, n_mels]`` with one
+            ``n_mels`` throughout. A recording that comes in several pieces is put together.
         seed: of the division, the first weights and the order.
-        epochs: how often all windows are seen.
+        epochs: how often all windows are seen; by default often enough for some 500 steps, 6 to 60 times.
         device: a torch device.
         shuffle_labels: deal out the speakers of the recordings learnt from anew, at random; the held-out
-            ones keep
-            theirs.
+            ones keep theirs. Below 1,000 recordings that is done five times, each with a network of its own,
+            and the figures are those of all five: among few recordings one deal favours somebody by chance.
 
     Raises:
         MalformedError: features of another shape, values that are not finite, one recording of two speakers.
         ConfigError: fewer than two speakers, or no recording on one side of the division.
     """
     recordings = _gather(dataset, seed)
-    learnt = {name: item for name, item in recordings.items() if not is_held_out(name, seed=seed)}
-    held_out = {name: item for name, item in recordings.items() if name not in learnt}
+    learnt = [item for name, item in recordings.items() if not is_held_out(name, seed=seed)]
+    held_out = [item for name, item in recordings.items() if is_held_out(name, seed=seed)]
     labels = tuple(sorted({item.label for item in recordings.values()}))
-    if len({item.label for item in learnt.values()}) < 2 or not held_out:
+    if len({item.label for item in learnt}) < 2 or not held_out:
         raise ConfigError(
             f"{len(labels)} speakers, {len(learnt)} recordings to learn from, {len(held_out)} held out",
             remedy="give at least two speakers with a dozen recordings each",
         )
-    rng = np.random.default_rng(seed)
-    targets = np.array([labels.index(item.label) for item in learnt.values()])
-    if shuffle_labels:
-        targets = rng.permutation(targets)
+    windows = [item.windows for item in learnt]
+    targets = np.array([labels.index(item.label) for item in learnt])
+    epochs = epochs or _enough(sum(map(len, windows)))
+    named: list[int] = []
+    deals = _deals(len(learnt)) if shuffle_labels else 1
     with _one_thread():
-        windows = [item.windows for item in learnt.values()]
-        net, loss = _fit(windows, targets, len(labels), rng, (seed, epochs, device))
-        named = [_name(net, item.windows, device) for item in held_out.values()]
-    true = [labels.index(item.label) for item in held_out.values()]
+        for deal in range(deals):
+            rng = np.random.default_rng((seed, deal))
+            wanted = rng.permutation(targets) if shuffle_labels else targets
+            net, loss = _fit(windows, wanted, len(labels), rng, (seed, epochs, device))
+            named += [_name(net, item.windows, device) for item in held_out]
+    true = [labels.index(item.label) for item in held_out] * deals
     state = {key: value.detach().cpu() for key, value in net.state_dict().items()}
-    return _result(labels, true, named, learnt=len(learnt), loss=loss, state=state)
+    return _result(labels, true, named, sizes=(len(learnt), len(held_out)), loss=loss, state=state)
+
+
+def _enough(windows: int) -> int:
+    return min(60, max(6, math.ceil(500 * _BATCH / windows)))
+
+
+def _deals(learnt: int) -> int:
+    return 1 if learnt >= 1000 else 5
 
 
 def _gather(dataset: Iterable[tuple[NDArray[np.float32], str, str]], seed: int) -> dict[str, _Recording]:
@@ -278,22 +289,21 @@ def _result(
     true: Sequence[int],
     named: Sequence[int],
     *,
-    learnt: int,
+    sizes: tuple[int, int],
     loss: float,
     state: dict[str, Any],
 ) -> Result:
     pairs = Counter(zip(true, named, strict=True))
-    count = len(true)
-    majority = max(Counter(true).values()) / count
+    majority = max(Counter(true).values()) / len(true)
     everyone = range(len(labels))
     return Result(
-        accuracy=sum(pairs[i, i] for i in everyone) / count,
+        accuracy=sum(pairs[i, i] for i in everyone) / len(true),
         majority=majority,
-        noise=2.0 * math.sqrt(majority * (1.0 - majority) / count),
+        noise=2.0 * math.sqrt(majority * (1.0 - majority) / sizes[1]),
         labels=labels,
         confusion=tuple(tuple(pairs[i, j] for j in everyone) for i in everyone),
-        learnt=learnt,
-        held_out=count,
+        learnt=sizes[0],
+        held_out=sizes[1],
         loss=loss,
         state_dict=state,
     )

@@ -44,7 +44,7 @@ class _Voice:
     roughness: float
 
 
-def write(folder: Path, *, speakers: int = 4, utterances: int = 24, seed: int = 0) -> Path:
+def write(folder: Path, *, speakers: int = 4, utterances: int = 40, seed: int = 0) -> Path:
     """Write the set (``speaker-1/0001.wav`` …, 16-bit mono at 16 kHz) and return the folder.
 
     The folder appears when it is whole. The same arguments give the same samples.

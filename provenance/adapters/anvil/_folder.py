@@ -91,25 +91,36 @@ def forget_process(folder: Path) -> None:
 
 def is_alive(process: Process) -> bool:
     """Whether this very process still runs."""
-    return mark_of(process.pid) == process.mark
+    state, mark = _look_up(process.pid)
+    if not mark or mark != process.mark:
+        return False
+    if state in {"Z", "X"}:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)  # a child of this process that ended must not linger
+        return False
+    return True
 
 
 def mark_of(pid: int) -> str:
-    """What tells a living process from a later one with the same id; empty if there is none.
+    """What tells a process from a later one with the same id; empty if there is none.
 
     On Linux the boot and the clock tick of its start; elsewhere its start as ``ps`` prints it.
     """
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # a child of this process that ended must not linger as a zombie
+    return _look_up(pid)[1]
+
+
+def _look_up(pid: int) -> tuple[str, str]:
+    """A process's state (``Z``: it ended, and nobody waited for it) and mark; both empty if there is none."""
     if not Path("/proc/self/stat").exists():
-        command = ["ps", "-o", "lstart=", "-p", str(pid)]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return found[:1], found.partition(" ")[2].strip()
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if state in {"Z", "X"} else f"{boot}:{fields[18]}"  # starttime, proc_pid_stat(5)
+        return "", ""
+    return state, f"{boot}:{fields[18]}"  # starttime, proc_pid_stat(5)
 
 
 def _write(path: Path, fields: Mapping[str, object]) -> None:

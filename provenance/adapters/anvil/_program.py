@@ -47,7 +47,7 @@ def _install(tools: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         data = resources.files("provenance.contract").joinpath("anvil", name).read_bytes()
         files.write_file(tools / name, data)
-    run_npm(["ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=tools, quiet=True)
+    run_npm(["ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"], cwd=tools, quiet=True)
 
 
 def _platform() -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from provenance.errors import UnavailableError as UnavailableError
     from provenance.errors import VerificationError as VerificationError
     from provenance.recording import attach as attach
+    from provenance.recording import rejected as rejected
     from provenance.recording import run as run
     from provenance.recording import start as start
 
@@ -43,6 +44,7 @@ _PLACES = {
     "run": "provenance.recording",
     "start": "provenance.recording",
     "attach": "provenance.recording",
+    "rejected": "provenance.recording",
     "digest": "provenance.bootstrap",
     "File": "provenance.core.partitions",
     "Rejected": "provenance.errors",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from provenance.services.publish import DriverRecorder
     from provenance.services.runlog import RunPorts
 
-__all__ = ["attach", "run", "start"]
+__all__ = ["attach", "rejected", "run", "start"]
 
 _DISTRIBUTION = "provenance-ledger"
 _MAX_DESCRIPTOR = 1 << 20
@@ -137,6 +137,19 @@ def attach(
     return _run(
         settings, recorder, lambda: open_compute(client, workers=settings.compute_workers), on_bad_input
     )
+
+
+def rejected(run_id: str, *, folder: str | Path | None = None) -> dict[str, str]:
+    """What of a run could not be used: the item's name as records have it (a token) → its reason code.
+
+    Args:
+        run_id: the run's id.
+        folder: as `run`: that of the run.
+    """
+    from provenance.services.rejections import rejected_items
+
+    settings = config.load(None if folder is None else Path(folder))
+    return rejected_items(bytes.fromhex(run_id), _ports(settings))
 
 
 def _run(

@@ -283,8 +283,11 @@ class _Inspector:
             source = textwrap.dedent(inspect.getsource(kind))
         except (OSError, TypeError) as error:
             raise _no_source(kind.__qualname__) from error
+        # What a decorator generated (a dataclass's __repr__) has no source of its own, and adds nothing to
+        # the class's.
         methods = [value for value in vars(kind).values() if isinstance(value, types.FunctionType)]
-        captured = [self._captured(method) for method in methods if method.__module__ == kind.__module__]
+        file = inspect.getsourcefile(kind)
+        captured = [self._captured(method) for method in methods if method.__code__.co_filename == file]
         bases = [self._code(base) for base in kind.__bases__ if base is not object]
         return source, syntax_digest(source), named_digest("class", *captured, *bases)
 

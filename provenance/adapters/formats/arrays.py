@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +14,6 @@ from provenance.adapters.formats.files import decoding, open_regular, shown
 from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 __all__ = ["read_npy", "read_zarr"]
@@ -36,13 +36,16 @@ def read_npy(path: Path | str) -> NDArray[Any]:
         version = np.lib.format.read_magic(file)
         if version not in _HEADERS:
             raise MalformedError(
-                f"{shown(path)}: a .npy file of version {version[0]}.{version[1]}", reason="npy-version"
+                f"{shown(path)}: a .npy file of version {version[0]}.{version[1]}",
+                reason="npy-version",
+                remedy="Save it again with numpy.save.",
             )
         shape, fortran, dtype = _HEADERS[version](file)
         if dtype.hasobject:
             raise MalformedError(
                 f"{shown(path)}: an array of Python objects, which are not unpickled",
                 reason="array-type",
+                remedy="Save the values in one of NumPy's own types.",
             )
         count = math.prod(shape)  # in Python's integers: a header can claim anything
         _check_size(path, os.fstat(file.fileno()).st_size - file.tell(), count * dtype.itemsize)
@@ -76,11 +79,19 @@ def read_zarr(path: Path | str) -> NDArray[Any]:
             remedy="Run: pip install 'provenance-ledger[zarr]'",
         ) from error
     with decoding(path, "a Zarr array"):
-        node = zarr.open(store=str(path), mode="r")
-        if isinstance(node, zarr.Group):
+        if _is_group(Path(path)):
             raise ConfigError(
                 f"{shown(path)}: a Zarr group has no array-1 digest",
                 reason="zarr-group",
                 remedy="Give the folder of one of its arrays, or take the tree: --kind tree1",
             )
-        return np.asarray(node[...])
+        return np.asarray(zarr.open_array(store=str(path), mode="r")[...])
+
+
+def _is_group(path: Path) -> bool:
+    """Whether version 3 metadata say so; of version 2, only arrays have a ``.zarray``."""
+    try:
+        metadata = json.loads((path / "zarr.json").read_bytes())
+    except FileNotFoundError:
+        return False
+    return isinstance(metadata, dict) and metadata.get("node_type") == "group"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -31,6 +32,7 @@ _FOREIGN = (
     RuntimeError,
     TypeError,
     ValueError,
+    struct.error,
 )
 """What decoders raise at bytes that they were not made for; damaged files reach most of their code."""
 

@@ -11,8 +11,9 @@ digest of a CSV file's bytes (``--kind sha256``) is the one to exchange.
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import io
+import os
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ __all__ = ["is_arrow_stream", "read_arrow_file", "read_arrow_stream", "read_csv"
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # Arrow columnar format, "IPC Streaming Format"
 _MAX_SCHEMA_BYTES = 1 << 26
+_CSV_BLOCK_BYTES = 16 << 20
+"""No row can be longer: pyarrow reads so much at a time."""
+
 _ENCRYPTED_FOOTER = b"PARE"  # Parquet modular encryption, "Encrypted Footer Mode"
 
 
@@ -86,7 +90,9 @@ def read_arrow_stream(path: Path | str) -> pa.Table:
         end = source.tell()
     if end != len(data):
         raise MalformedError(
-            f"{shown(path)}: bytes follow the end of the Arrow stream", reason="trailing-bytes"
+            f"{shown(path)}: bytes follow the end of the Arrow stream",
+            reason="trailing-bytes",
+            remedy="Write one stream into one file.",
         )
     if not data.endswith(_END_OF_STREAM):
         raise MalformedError(
@@ -122,14 +128,15 @@ def read_csv(path: Path | str, *, delimiter: str = ",") -> pa.Table:
         ragged.append(row)
         return "error"
 
+    blocks = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
     options = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note)
     with open_regular(path) as file, decoding(path, "CSV"):
         try:
-            return arrow_csv.read_csv(file, parse_options=options)
+            return arrow_csv.read_csv(file, blocks, options)
         except pa.ArrowInvalid as error:
             if ragged:
                 raise _ragged(path, file, delimiter, ragged[0]) from error
-            if "empty CSV file" in str(error) or "Empty CSV file" in str(error):
+            if "Empty CSV file" in str(error):
                 raise _no_rows(path) from error
             raise
 
@@ -158,17 +165,14 @@ def _ragged_line(file: BinaryIO, delimiter: str) -> int:
     Arrow counts rows, which are not lines where a value holds a newline, and counts them on one thread only.
     """
     file.seek(0)
-    text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
-    rows = csv.reader(text, delimiter=delimiter)
+    again = os.dup(file.fileno())
     width, before = 0, 0
-    try:
-        for row in rows:
-            width = width or len(row)
-            if row and len(row) != width:
-                return before + 1
-            before = rows.line_num
-    except csv.Error:  # a value longer than it takes
-        return 0
-    finally:
-        text.detach()
+    with open(again, encoding="utf-8-sig", errors="replace", newline="") as text:  # noqa: PTH123 - a descriptor
+        rows = csv.reader(text, delimiter=delimiter)
+        with contextlib.suppress(csv.Error):  # a value longer than Python takes
+            for row in rows:
+                width = width or len(row)
+                if row and len(row) != width:
+                    return before + 1
+                before = rows.line_num
     return 0

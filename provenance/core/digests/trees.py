@@ -67,7 +67,7 @@ def _check_entry(entry: TreeEntry) -> None:
     except UnicodeEncodeError as error:
         shown = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         raise MalformedError(
-            f"the name of {shown!r} is not UTF-8", reason="name-not-utf8", remedy="Rename the file."
+            f"the name of {shown} is not UTF-8", reason="name-not-utf8", remedy="Rename the file."
         ) from error
     if "\0" in entry.path or not {"", ".", ".."}.isdisjoint(entry.path.split("/")):
         raise MalformedError(f"not a path below a directory: {entry.path!r}", reason="tree-path")

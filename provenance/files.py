@@ -134,13 +134,12 @@ def create_file(path: Path, data: bytes, *, private: bool = False) -> bool:
     Returns:
         Whether this call made it: of several at once, one does.
     """
-    with staged(path, data, private=private) as place:
-        try:
+    made = False
+    if not path.exists():
+        with staged(path, data, private=private) as place, contextlib.suppress(FileExistsError):
             path.hardlink_to(place)
             made = True
-        except FileExistsError:
-            made = False
-    sync_folder(path.parent)
+    sync_folder(path.parent)  # for a file that another process has just made, too
     return made
 
 

@@ -67,11 +67,11 @@ def test_a_full_disk_leaves_everything_as_it_was(
         monkeypatch.setattr(os, "fsync", full)
     else:
         monkeypatch.setattr(files, "open", open_full_device, raising=False)
-    for write in (files.write_file, files.create_file):
+    for write, target in ((files.write_file, path), (files.create_file, tmp_path / "b")):
         with pytest.raises(UnavailableError) as caught:
-            write(path, b"two")
+            write(target, b"two")
         assert caught.value.reason == "enospc"
-        assert str(path) in caught.value.message
+        assert str(target) in caught.value.message
         assert "Free some space" in caught.value.remedy
     assert path.read_bytes() == b"one"
     assert names(tmp_path) == ["a"]

@@ -99,7 +99,8 @@ class EventLog(Protocol):
 
         Durable when it returns: acknowledged by Kafka, or synced to disk. All pairs of one call that go to
         one partition stay in order.
-        On an error any prefix may have been written; a repeat of the same bytes is harmless.
+        On an error any prefix may have been written; a repeat of the same bytes is harmless. A value above
+        1 MiB is refused with all of its call.
         """
         ...
 
@@ -108,9 +109,9 @@ class EventLog(Protocol):
         ...
 
     def read(self, partition: int, start: int, limit: int) -> Sequence[LogMessage]:
-        """At most ``limit`` messages with offset ≥ ``start``, ascending; empty at the end.
+        """At most ``limit`` messages with offset ≥ ``start``, ascending; empty only at the end.
 
-        Offsets may skip where the log holds no message.
+        Fewer where they are large. Offsets may skip where the log holds no message.
         """
         ...
 
@@ -399,7 +400,11 @@ class PrivateNames(Protocol):
         ...
 
     def remember(self, values: Sequence[tuple[str, str, str]]) -> None:
-        """Keep (domain, token, plain value) rows; domain is ``"key"`` or ``"name"``."""
+        """Keep (domain, token, plain value) rows; domain is ``"key"``, ``"name"`` or ``"location"``.
+
+        A location's token is a record id in hex, its plain value an absolute path. A token that is there gets
+        the new value; a row of no form refuses all of them.
+        """
         ...
 
     def plain(self, token: str) -> str | None:

@@ -238,6 +238,11 @@ def _check_root(
             "a parent stage",
             f"{entry.count} records of stage {entry.stage.hex()}",
         )
+    if entry.count == 1 and len(parent) > 1:
+        if entry.root in parent:  # the root over one id is the id
+            return None
+        text = "an input that is no counted output of its parent"
+        return ("input-not-counted", text, "a counted record", entry.root.hex())
     if entry.count < len(parent):
         text = f"{entry.count} of {len(parent)} records of a parent by their root alone"
         return ("input-root-partial", text, "", entry.root.hex())

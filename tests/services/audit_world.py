@@ -1,15 +1,17 @@
-"""A small ledger for audits and proofs: a run of three stages over real files, on the fakes, anchored in batches.
+"""A small ledger for audits and proofs: one run over real files, on the fakes, anchored in batches.
 
-Stages: ``raw`` (files by token), ``feature`` (values, not stored), ``store`` (a folder of objects per partition). Whatever
-is to go wrong is done to the log before it is anchored, or to chain, batch store and disk afterwards.
+Stages: ``raw`` (files by token), ``feature`` (values, not stored), ``store`` (a folder of objects per
+    partition). Whatever is to go wrong is done to the log before it is anchored, or to chain, batch store and
+    disk afterwards.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from provenance.core import merkle
 from provenance.core.batcher import Limits
@@ -18,7 +20,6 @@ from provenance.core.kinds import (
     Consumption,
     Dataset,
     Input,
-    InputRoot,
     Partition,
     Run,
     Seal,
@@ -47,10 +48,9 @@ from provenance.testing.fakes import (
 )
 
 if TYPE_CHECKING:
-    from provenance.core.kinds import Partition as Recorded
-    from provenance.services.audit import AuditReport
+    from pathlib import Path
 
-import numpy as np
+    from provenance.services.audit import AuditReport
 
 GOVERNANCE, PUBLISHER = b"g" * 20, b"p" * 20
 STARTED, ENDED = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
@@ -60,10 +60,6 @@ COUNT = 7
 
 def transform(name: str) -> Transform:
     return Transform(name, SOME, SOME, SOME, "voice 1.0")
-
-
-def rebuilt(partition: Partition, **changes: object) -> Partition:
-    return replace(partition, **changes)
 
 
 @dataclass
@@ -180,8 +176,13 @@ class World:
             for partition in partitions:
                 self.put(partition)
 
-    def seal(self, *, status: str = "complete", aside: dict[bytes, list[bytes]] | None = None, **changes) -> bytes:
-        """Sign the seal over what `raw`, `feature` and `stored` hold now; ``changes`` replace fields of it."""
+    def seal(
+        self, *, status: str = "complete", aside: dict[bytes, list[bytes]] | None = None, **changes
+    ) -> bytes:
+        """Sign the seal over what `raw`, `feature` and `stored` hold now.
+
+        ``changes`` replace fields of it.
+        """
         self.aside = aside or {}
         tree = self.tree()
         self.store_tree = StoreTree(tree.value, len(tree.entries))
@@ -195,7 +196,9 @@ class World:
             self.store.put(list_name(ListHead.over(ids)), encode_list(ids))
         return self.sign(seal)
 
-    def _sealed(self, stage_id: bytes, partitions: list[Partition], store: StoreTree | None = None) -> SealedStage:
+    def _sealed(
+        self, stage_id: bytes, partitions: list[Partition], store: StoreTree | None = None
+    ) -> SealedStage:
         return SealedStage(
             stage=stage_id,
             name=self.stages[stage_id].name,
@@ -209,17 +212,18 @@ class World:
 
     def train(self) -> bytes:
         head = ListHead.over(map(self.id_of, self.stored))
-        eaten = Consumption(
-            self.run_id, self.store_id, SOME, head, 1, 2, 1, "float32", COUNT, 0, SOME, SOME
-        )
+        eaten = Consumption(self.run_id, self.store_id, SOME, head, 1, 2, 1, "float32", COUNT, 0, SOME, SOME)
         return self.sign(eaten)
 
     # ------------------------------------------------------------------------------------------- the ledger
 
     def anchor(self) -> None:
         """Run the real batcher until the log is anchored."""
+
         def sender(address: bytes, purpose: str) -> Sender:
-            return Sender(self.chain.account(address), self.journal, self.clock, purpose=purpose, patience=0.0)
+            return Sender(
+                self.chain.account(address), self.journal, self.clock, purpose=purpose, patience=0.0
+            )
 
         components = Components(
             log=self.log,
@@ -232,7 +236,9 @@ class World:
             governance=sender(GOVERNANCE, "open"),
             founding=Founding("org", GOVERNANCE, PUBLISHER, self.signer.public_key()),
         )
-        limits = Limits(max_records=self.batch_records, max_bytes=1 << 20, max_age=0.0, read_size=100, poll=0.1)
+        limits = Limits(
+            max_records=self.batch_records, max_bytes=1 << 20, max_age=0.0, read_size=100, poll=0.1
+        )
         run_once(components, limits, jitter=lambda: 0.5)
 
     def complete(self) -> World:
@@ -277,7 +283,9 @@ class World:
         }
         return AuditPorts(**{**given, **changes})
 
-    def audit(self, run: str | None = None, *, level: str = "data", every_run: bool = False, **changes) -> AuditReport:
+    def audit(
+        self, run: str | None = None, *, level: str = "data", every_run: bool = False, **changes
+    ) -> AuditReport:
         return audit(self.ports(**changes), run, level=level, every_run=every_run)
 
 

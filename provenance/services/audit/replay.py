@@ -100,7 +100,7 @@ class ReplayCheck:
                 next_step=error.remedy,
             )
         for stage_id, counts in self._counts.items():
-            replay = StageReplay(dict(counts), code_changed[stage_id])
+            replay = StageReplay(dict(+counts), code_changed[stage_id])  # without the zeros
             self._run.by_stage[stage_id].replay = replay
             self._summarise(stage_id, replay)
 

@@ -18,9 +18,9 @@ import click
 
 import provenance
 from pipeline.layouts import Layout, Recordings, discover
+from pipeline.program import run_command
 from pipeline.unusable import show_name
 from pipeline.voice import stages
-from provenance.errors import ProvenanceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,21 +193,7 @@ def command(**options: Any) -> None:
 
 def main() -> int:
     """Run the command; returns its exit code."""
-    try:
-        command(standalone_mode=False)
-    except ProvenanceError as error:
-        click.echo(f"error: {error.message}", err=True)
-        for line in [*getattr(error, "__notes__", []), *([f"next: {error.remedy}"] if error.remedy else [])]:
-            click.echo(f"  {line}", err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.exceptions.Abort:
-        return 130
-    return 0
+    return run_command(command)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ class _Run:
         """Index what is final; a failure is remembered, and logged once."""
         c = self._components
         try:
-            found = catch_up(c.index, c.reader, c.store, stream)
+            found = catch_up(c.index, c.reader, c.store, stream, is_final=c.publisher.is_final)
         except ProvenanceError as error:
             if self.outcome.index_error is None:
                 _log.warning("the index lags: %s", error.message)

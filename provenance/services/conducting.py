@@ -30,6 +30,7 @@ __all__ = ["Conductor", "Instruments"]
 LONGEST_SLEEP = 0.5  # seconds; so a request to stop is seen soon
 
 _log = logging.getLogger("provenance.batcher")
+_log.addHandler(logging.NullHandler())  # who wants lines adds a handler; nothing is printed unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ class Conductor:
 def _log_change(before: State, after: State, event: m.Event) -> None:
     name = after.source.name
     if after.error is not None:
-        _log.error("%s: stopped: %s", name, after.error.message)
+        _log.error("stopped: %s", after.error.message)
     elif isinstance(event, m.Failed) and before.failures == 0:
         _log.warning("%s: %s; it is tried again", name, event.error.message)
     elif before.failures and not after.failures and not isinstance(event, m.Woke):

@@ -1,5 +1,6 @@
 """The index, fed from batch files that were checked against the chain's accumulators as they are read.
 
+Only what is final is indexed, so an index that is ahead of the chain says that the chain was set back.
 It is a cache: `rebuild_index` makes it anew from chain and batch files, and nothing is believed because it
 says so. A malformed leaf is indexed too, as ``rejected`` with its reason; it never disappears.
 """
@@ -90,15 +91,26 @@ def catch_up(
     store: BatchStore,
     stream: bytes,
     *,
+    is_final: Callable[[bytes], bool],
     on_batch: Callable[[Anchor], None] = lambda _: None,
 ) -> Indexed:
-    """Index the batches of a stream that are anchored and not indexed yet.
+    """Index the batches of a stream that are final and not indexed yet.
+
+    Args:
+        index: what to feed.
+        reader: the chain.
+        store: the batch files.
+        stream: which stream.
+        is_final: whether a transaction, named by its hash, is final.
+        on_batch: called with each anchor that was indexed.
 
     Raises:
         VerificationError: a batch file is missing or not the anchored one; what came before it is indexed.
     """
     batches = records = rejected = 0
     for anchor in reader.anchors(stream, index.indexed(stream) + 1):
+        if not is_final(anchor.transaction):
+            break
         batch = read_batch(store, stream, anchor.seq, anchor.acc)
         rows = indexed_records(batch)
         index.add(stream, anchor.seq, rows)
@@ -113,9 +125,10 @@ def rebuild_index(
     reader: ChainReader,
     store: BatchStore,
     *,
+    is_final: Callable[[bytes], bool],
     on_batch: Callable[[Anchor], None] = lambda _: None,
 ) -> Indexed:
-    """Make the index anew, of every stream that the contract knows.
+    """Make the index anew, of every stream that the contract knows; arguments as of `catch_up`.
 
     Raises:
         VerificationError: as `catch_up`.
@@ -124,5 +137,5 @@ def rebuild_index(
     index.clear()
     total = Indexed()
     for stream in streams:
-        total += catch_up(index, reader, store, stream, on_batch=on_batch)
+        total += catch_up(index, reader, store, stream, is_final=is_final, on_batch=on_batch)
     return total

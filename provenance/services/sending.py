@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provenance.core.batcher import Account, Ending, Nonces, next_nonce, settle
-from provenance.core.transactions import JournalEntry
+from provenance.core.transactions import JournalEntry, TxState
 from provenance.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class Sender:
     def nonce(self) -> int:
         """How many of the account's transactions were mined."""
         return self._transactor.nonce()
+
+    def is_final(self, tx_hash: bytes) -> bool:
+        """Whether a transaction, of whomever, is final by the chain's own rule."""
+        return self._transactor.state(tx_hash) is TxState.FINAL
 
     def sign(self, call: Call) -> SignedTransaction:
         """Sign a call with the next nonce: the account's own, or the one behind the journal's last."""

@@ -1,4 +1,4 @@
-"""From the head to the point where reading may begin (steps 1 and 2)."""
+"""From the head to the point where reading may begin (step 1, and of step 2 the file)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from provenance.core.batcher.pile import (
 from provenance.errors import ConfigError, MismatchError, VerificationError
 
 if TYPE_CHECKING:
-    from provenance.core.batcher.places import CheckFile, Compare, Head, Locate, Reread, State
+    from provenance.core.batcher.places import CheckFile, Head, Locate, Reread, State
     from provenance.core.batches import Position
 
 MAX_REFUSALS = 3
@@ -27,7 +27,7 @@ _WHOLE = Limits(max_records=MAX_RECORDS, max_bytes=MAX_BYTES)
 
 
 def after_head(state: State, place: Head, event: m.Event) -> State:
-    """To step 2; no file to check where nothing is anchored, or where it was just checked."""
+    """To the head's file; to the log where nothing is anchored, or where the file was just checked."""
     if isinstance(event, m.Woke):
         return state.ask(place, m.ReadHead(state.source))
     position = _usable(state, places.expect(event, m.HeadRead))
@@ -39,7 +39,7 @@ def after_head(state: State, place: Head, event: m.Event) -> State:
     checks.check_continues(state.source, position, floor)
     state = _count_refusals(state, position)
     if position.seq == 0 or (state.tail is not None and state.tail.position == position):
-        return places.to_compare(state, position)
+        return places.to_gather(state, position)
     return places.to_check_file(state, position)
 
 
@@ -90,7 +90,7 @@ def after_check_file(state: State, place: CheckFile, event: m.Event) -> State:
     if data is None:
         return places.to_locate(state, place.position)
     batch = checks.decode_named_batch(place.name, data)
-    return places.to_compare(replace(state, tail=checks.tail_of(batch)), place.position)
+    return places.to_gather(replace(state, tail=checks.tail_of(batch)), place.position)
 
 
 def after_locate(state: State, place: Locate, event: m.Event) -> State:
@@ -122,14 +122,3 @@ def after_reread(state: State, place: Reread, event: m.Event) -> State:
             remedy=checks.RESTORE,
         )
     return places.to_store(state, batch, of_head=True)
-
-
-def after_compare(state: State, place: Compare, event: m.Event) -> State:
-    """To step 3; to the end of a drain that has reached its goal, for a log may grow without end."""
-    read = places.expect(event, m.LogRead)
-    checks.check_log(state.source, place.position.next_offset, read)
-    if place.position.seq and state.tail is not None:
-        checks.check_tail(state.source, state.tail, read)
-    if state.until is not None and place.position.next_offset >= state.until:
-        return state.ask(places.Drained(place.position), None)
-    return places.to_gather(state, place.position)

@@ -24,7 +24,6 @@ __all__ = [
     "batch_name",
     "check_continues",
     "check_log",
-    "check_tail",
     "decode_named_batch",
     "tail_of",
 ]
@@ -34,12 +33,20 @@ RESTORE = "Bring back the log as it was, from a copy that holds these offsets; a
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
-    """The last anchored message: the position behind it, its leaf hash, its leader's epoch."""
+class Last:
+    """A message that was read before: its offset, its leaf hash, its leader's epoch."""
 
-    position: Position
+    offset: int
     leaf: bytes
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A position, and the last message before it."""
+
+    position: Position
+    last: Last
 
 
 def tail_of(batch: Batch) -> Tail:
@@ -48,7 +55,8 @@ def tail_of(batch: Batch) -> Tail:
     position = Position(
         manifest.stream, manifest.generation, manifest.seq, manifest.next_offset, manifest.acc
     )
-    return Tail(position, leaf_hash(batch.leaves[-1].value), manifest.last_leader_epoch)
+    leaf = batch.leaves[-1]
+    return Tail(position, Last(leaf.offset, leaf_hash(leaf.value), manifest.last_leader_epoch))
 
 
 def batch_name(stream: bytes, seq: int, acc: bytes) -> str:
@@ -113,24 +121,23 @@ def check_log(source: Source, next_offset: int, read: LogRead) -> None:
         )
 
 
-def check_tail(source: Source, tail: Tail, read: LogRead) -> None:
-    """Raise ``VerificationError`` unless the log still holds the last anchored message.
+def check_last(source: Source, last: Last, read: LogRead) -> None:
+    """Raise ``VerificationError`` unless the log still holds a message that was read before.
 
     ``reason`` is ``log-rewritten``. The epoch counts only where both are known.
     """
-    offset = tail.position.next_offset - 1
-    message = read.messages[0] if read.messages and read.messages[0].offset == offset else None
+    message = read.messages[0] if read.messages and read.messages[0].offset == last.offset else None
     if message is None:
         what = "the log no longer holds it"
-    elif leaf_hash(message.value) != tail.leaf:
-        what = f"expected the record {tail.leaf.hex()}, found {leaf_hash(message.value).hex()}"
-    elif -1 not in (tail.epoch, message.leader_epoch) and message.leader_epoch != tail.epoch:
-        what = f"expected leader epoch {tail.epoch}, found {message.leader_epoch}"
+    elif leaf_hash(message.value) != last.leaf:
+        what = f"expected the record {last.leaf.hex()}, found {leaf_hash(message.value).hex()}"
+    elif -1 not in (last.epoch, message.leader_epoch) and message.leader_epoch != last.epoch:
+        what = f"expected leader epoch {last.epoch}, found {message.leader_epoch}"
     else:
         return
     raise VerificationError(
-        f"{source.name}: the log was rewritten: offset {offset} is anchored, and {what}; what was in the log"
-        " behind it may be lost",
+        f"{source.name}: the log was rewritten: the message at offset {last.offset} was anchored, or about to"
+        f" be, and {what}; what stood in the log behind it may be lost",
         reason="log-rewritten",
         remedy=RESTORE,
     )

@@ -26,7 +26,6 @@ _AFTER: dict[type, Callable[[State, Any, m.Event], State]] = {
     places.CheckFile: checking.after_check_file,
     places.Locate: checking.after_locate,
     places.Reread: checking.after_reread,
-    places.Compare: checking.after_compare,
     places.Gather: making.after_gather,
     places.Idle: making.after_idle,
     places.Store: making.after_store,

@@ -1,4 +1,4 @@
-"""From the log to a batch file that was read back (steps 3 and 4)."""
+"""From the log to a batch file that was read back (the end of step 2, steps 3 and 4)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,51 @@ from typing import TYPE_CHECKING
 from provenance.core.batcher import checks, places
 from provenance.core.batcher import messages as m
 from provenance.core.batcher.pile import add_messages, build_from_pile, is_closed
+from provenance.core.merkle import leaf_hash
 from provenance.errors import VerificationError
 
 if TYPE_CHECKING:
+    from provenance.core.batcher.pile import Pile
     from provenance.core.batcher.places import Gather, Idle, State, Store
 
 
 def after_gather(state: State, place: Gather, event: m.Event) -> State:
     """On, or to step 4; with nothing to anchor, to the end of a drain or to waiting."""
     if isinstance(event, m.Woke):
-        return places.to_gather(state, place.position, place.pile)
+        return places.to_gather_more(state, place)
     read = places.expect(event, m.LogRead)
     # Before the messages count: where retention went over us, what is gone would look like a skipped range.
     checks.check_log(state.source, place.pile.next_offset, read)
-    pile = add_messages(place.pile, read.messages, state.limits, read.now)
-    drained = state.until is not None and (not read.messages or pile.next_offset >= state.until)
+    messages = read.messages
+    if place.last is not None:
+        checks.check_last(state.source, place.last, read)
+        messages = messages[1:]
+    if state.until is not None and place.position.next_offset >= state.until:
+        # Also where the log goes on: a drain ends at its goal, or it might never end.
+        return state.ask(places.Drained(place.position), None)
+    pile = add_messages(place.pile, messages, state.limits, read.now)
+    return _go_on(
+        state, replace(place, pile=pile, last=_last_of(pile) or place.last), read.now, bool(messages)
+    )
+
+
+def _last_of(pile: Pile) -> checks.Last | None:
+    if not pile.chunks:
+        return None
+    leaf = pile.chunks[-1][-1]
+    return checks.Last(leaf.offset, leaf_hash(leaf.value), pile.epoch)
+
+
+def _go_on(state: State, place: Gather, now: float, progress: bool) -> State:
+    pile = place.pile
+    drained = state.until is not None and (not progress or pile.next_offset >= state.until)
     if pile.count == 0:
         if drained:
             return state.ask(places.Drained(place.position), None)
         return places.to_idle(state, place.position)
-    if drained or is_closed(pile, state.limits, read.now):
+    if drained or is_closed(pile, state.limits, now):
         return places.to_store(state, build_from_pile(pile, place.position, state.source.log))
-    if not read.messages:
-        return places.to_gather_later(state, replace(place, pile=pile))
-    return places.to_gather(state, place.position, pile)
+    return places.to_gather_more(state, place) if progress else places.to_gather_later(state, place)
 
 
 def after_idle(state: State, place: Idle, event: m.Event) -> State:
@@ -55,4 +76,4 @@ def after_store(state: State, place: Store, event: m.Event) -> State:
         )
     tail = checks.tail_of(place.batch)
     state = replace(state, tail=tail)
-    return places.to_compare(state, tail.position) if place.of_head else places.to_sign(state, place.batch)
+    return places.to_gather(state, tail.position) if place.of_head else places.to_sign(state, place.batch)

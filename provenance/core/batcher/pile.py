@@ -1,8 +1,10 @@
 """Messages read and not yet a batch, and the limits that close one (step 3).
 
-A batch closes by count, by uncompressed bytes or by age, and earlier where the skipped ranges would make its
-manifest longer than a canonical object may be. Where it closes is free: other boundaries after a crash are as
-good, for the contract accepts only what continues the head.
+A batch closes by count, by uncompressed bytes or by age, and earlier in two cases: where the skipped ranges
+would make its manifest longer than a canonical object may be, and where another leader's messages begin, so
+that step 2 reads the last one of the former leader again before any of the new one is anchored. Where it
+closes is free: other boundaries after a crash are as good, for the contract accepts only what continues the
+head.
 """
 
 from __future__ import annotations
@@ -137,7 +139,13 @@ def add_messages(pile: Pile, messages: Sequence[Message], limits: Limits, now: f
         offset, length = message.offset, len(message.value)
         _check_message(offset, length, expected)
         cost = len(f"[{expected},{offset}],") if offset > expected else 0
-        if count == limits.max_records or cost > room or (count and size + length > limits.max_bytes):
+        elected = count > 0 and message.leader_epoch != epoch
+        if (
+            count == limits.max_records
+            or cost > room
+            or elected
+            or (count and size + length > limits.max_bytes)
+        ):
             full = True
             break
         taken.append(Leaf(offset, message.value))

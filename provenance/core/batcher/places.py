@@ -15,7 +15,7 @@ from provenance.core.batcher.pile import Pile, empty_pile
 from provenance.core.batches import encode_batch, file_name
 
 if TYPE_CHECKING:
-    from provenance.core.batcher.checks import Tail
+    from provenance.core.batcher.checks import Last, Tail
     from provenance.core.batcher.pile import Limits
     from provenance.core.batches import Batch, Position
     from provenance.core.transactions import JournalEntry, SignedTransaction
@@ -139,42 +139,35 @@ def to_reread(state: State, place: Reread) -> State:
     return state.ask(place, m.ReadLog(state.source, start, limit))
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """Step 2: the log is the bound one, has lost nothing, and still holds the last anchored message.
-
-    A crash here means nothing.
-    """
-
-    position: Position
-
-
-def to_compare(state: State, position: Position) -> State:
-    """Read the last anchored message; where nothing is anchored, the first one that will be."""
-    start = position.next_offset - (1 if position.seq else 0)
-    return state.ask(Compare(position), m.ReadLog(state.source, start, 1))
-
-
 # ---------------------------------------------------------------------------------------- steps 3 and 4: make
 
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Step 3: read from the head on, and close by count, bytes or age.
+    """Steps 2 and 3: read from the head on, and close by count, bytes or age.
 
-    A crash here: other boundaries next time, harmless.
+    Every read begins with the message before, ``last``: the last anchored one at first, then the last that
+    was read. So the log is compared with what is anchored in the very read that brings new messages, and no
+    change of it goes in between. A crash here: other boundaries next time, harmless.
     """
 
     position: Position
     pile: Pile
+    last: Last | None
 
 
-def to_gather(state: State, position: Position, pile: Pile | None = None) -> State:
+def to_gather(state: State, position: Position) -> State:
+    """Read the first messages behind the head."""
+    pile = empty_pile(state.source.log, position.next_offset)
+    last = state.tail.last if position.seq and state.tail is not None else None
+    return to_gather_more(state, Gather(position, pile, last))
+
+
+def to_gather_more(state: State, place: Gather) -> State:
     """Read the next messages."""
-    pile = pile or empty_pile(state.source.log, position.next_offset)
-    return state.ask(
-        Gather(position, pile), m.ReadLog(state.source, pile.next_offset, state.limits.read_size)
-    )
+    overlap = place.pile.next_offset - place.last.offset if place.last else 0
+    start, limit = place.pile.next_offset - overlap, state.limits.read_size + overlap
+    return state.ask(place, m.ReadLog(state.source, start, limit))
 
 
 def to_gather_later(state: State, place: Gather) -> State:
@@ -352,7 +345,6 @@ Place: TypeAlias = (
     | CheckFile
     | Locate
     | Reread
-    | Compare
     | Gather
     | Idle
     | Store

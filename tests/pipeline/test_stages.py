@@ -1,4 +1,4 @@
-"""The transforms as stages: one recording in, one out, and what cannot be used says why."""
+"""The transforms as stages: one recording in, one out, an unusable one by its reason, a speaker's together."""
 
 from __future__ import annotations
 

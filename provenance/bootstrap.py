@@ -7,9 +7,12 @@ help needs nothing. A settings object can be given to another process, a port ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provenance.adapters.dask.replay import DaskReplayer
     from provenance.adapters.evm import EvmReader, EvmTransactor, Node
     from provenance.adapters.folder_store import FolderStore
     from provenance.adapters.keys import FileSigner
@@ -17,13 +20,17 @@ if TYPE_CHECKING:
     from provenance.adapters.sqlite_index import SqliteIndex
     from provenance.adapters.sqlite_journal import SqliteJournal
     from provenance.adapters.sqlite_log import SqliteLog
+    from provenance.adapters.stored_files import LocalFiles
     from provenance.adapters.system_clock import SystemClock
     from provenance.config import Settings
     from provenance.core.canonical import JSONObject
     from provenance.core.digests import Digest
+    from provenance.ports import Replayer
+    from provenance.services.audit import AuditPorts
     from provenance.services.digesting import Thing
 
 __all__ = [
+    "audit_ports",
     "batch_store",
     "chain",
     "clock",
@@ -36,7 +43,10 @@ __all__ = [
     "names",
     "prepare",
     "record_signer",
+    "replayer",
+    "stored_files",
     "trusted_keys",
+    "write_trust",
 ]
 
 
@@ -191,3 +201,86 @@ def digest(thing: Thing, kind: str | None = None, algorithm: str = "sha256", *, 
     from provenance.services import digesting
 
     return digesting.digest(thing, read=read_path, kind=kind, algorithm=algorithm, threads=threads)
+
+
+def replayer(settings: Settings, client: Any = None) -> DaskReplayer:
+    """Runs recorded stages again, in fresh processes; close it, or use it in a ``with`` block.
+
+    Args:
+        settings: the folder's.
+        client: as for `provenance.run`: processes on this machine, or a Dask scheduler's address.
+    """
+    from importlib.metadata import version
+
+    from provenance.adapters.dask.compute import open_compute
+    from provenance.adapters.dask.replay import DaskReplayer
+
+    return DaskReplayer(
+        names(settings),
+        lambda: open_compute(client, workers=settings.compute_workers),
+        version("provenance-ledger"),
+    )
+
+
+def stored_files() -> LocalFiles:
+    """Reads what sources and sinks left on this machine."""
+    from provenance.adapters.stored_files import LocalFiles
+
+    return LocalFiles()
+
+
+def audit_ports(settings: Settings, *, replayer: Replayer | None = None) -> AuditPorts:
+    """What an audit of this folder looks at; nothing is made that is not there.
+
+    Args:
+        settings: the folder's.
+        replayer: for the replay level.
+
+    Raises:
+        ConfigError: there is no such folder.
+        UnavailableError: the chain does not run.
+    """
+    from provenance.errors import ConfigError
+    from provenance.services.audit import AuditPorts
+
+    if not settings.folder.is_dir():
+        raise ConfigError(
+            f"{settings.folder}: there is no such folder",
+            reason="no-folder",
+            remedy="Go to where the run was made, or name its folder with --folder.",
+        )
+    return AuditPorts(
+        chain=chain(settings)[0],
+        store=batch_store(settings),
+        keys=trusted_keys(settings),
+        log=event_log(settings) if settings.log_path.exists() else None,
+        index=index(settings) if settings.index_path.exists() else None,
+        names=names(settings) if settings.names_path.exists() else None,
+        files=stored_files(),
+        replayer=replayer,
+    )
+
+
+def write_trust(settings: Settings) -> Path:
+    """Write the trust file of the embedded chain, ``trust.toml`` in the folder, and return its path.
+
+    It says what this folder trusts itself: chain, contract, record keys. For another chain nothing is written
+    over: its trust file is the verifier's own.
+
+    Raises:
+        UnavailableError: the chain does not run.
+        PendingError: the contract is not deployed.
+    """
+    from provenance import files
+    from provenance.core.trust import encode_trust
+    from provenance.services.prove import local_trust
+
+    reader = chain(settings)[0]
+    organisations = [opening.org for _, opening, _ in reader.openings()]
+    text = encode_trust(local_trust(reader.identity(), trusted_keys(settings), organisations))
+    path = settings.folder / "trust.toml"
+    if settings.chain_url:
+        files.create_file(path, text.encode())
+    else:
+        files.write_file(path, text.encode())
+    return path

@@ -1,7 +1,7 @@
 """Recording, as one calls it: ``provenance.run``, ``start``, ``attach``.
 
-Joins what a run needs (log, store, key, names, cluster) and hands out the run of the Dask adapter. Nothing but pip
-is needed: without a chain the records wait in the log, and are anchored later.
+Joins what a run needs (log, store, key, names, cluster) and hands out the run of the Dask adapter. Nothing
+but pip is needed: without a chain the records wait in the log, and are anchored later.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Makes the stages of a run: what was asked for, checked, described in a record, and drawn as a node of the
-graph.
+"""Makes the stages of a run: what was asked for, checked, described in a record, drawn as a node of a graph.
 
 Everything that can be wrong with a stage is found here, before anything is computed. What a stage's record
 says is enough to run it again; where files lie is not in it, but in rows for the private store.
@@ -43,8 +42,8 @@ __all__ = ["Builder", "Replay", "schema_of", "wide_by_key", "wide_by_number", "w
 Replay = tuple[str, "Mapping[str, str]"]
 _PROFILES = ("exact", "logical", "tolerance")
 _AS_HANDLE = (
-    "Make it a handle first: handle = run.collection(it), then handle.stage(…); a number of partitions, an order or "
-    "a digest that Dask may still change cannot be recorded."
+    "Make it a handle first: handle = run.collection(it), then handle.stage(…); partitions that Dask may "
+    "still merge or renumber cannot be recorded."
 )
 
 
@@ -324,7 +323,7 @@ def _check_aligned(name: str, parent: Node, others: Mapping[str, Node]) -> None:
     for parameter, other in others.items():
         if other.partitions != parent.partitions:
             raise ConfigError(
-                f"stage {name!r}: {parameter} has {other.partitions} partitions, expected {parent.partitions}",
+                f"stage {name!r}: {parameter} has {other.partitions} partitions, not {parent.partitions}",
                 reason="not-aligned",
                 remedy="Regroup both with .wide(…, by=…) first.",
             )
@@ -384,7 +383,7 @@ def wide_by_number(
 def wide_by_value(
     found: Mapping[int, Sequence[str | int]], token: Callable[[str | int], str]
 ) -> tuple[list[str | None], list[tuple[PieceRef, ...]], dict[str, str]]:
-    """(key tokens ascending, pieces, plain value of each token), from the values that each partition holds."""
+    """(key tokens ascending, pieces, plain value of each token), from the values in each partition."""
     held: dict[str, list[PieceRef]] = {}
     plain: dict[str, str] = {}
     for number in sorted(found):

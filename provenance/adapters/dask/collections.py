@@ -43,7 +43,7 @@ def partitions_of(builder: Builder, name: str, collection: Any, schema: pa.Schem
         raise ConfigError(
             f"a {type(collection).__qualname__} is no Dask collection with partitions",
             reason="not-a-collection",
-            remedy="Give a Dask DataFrame, Series, Bag or Array; files go to run.files, run.csv or run.parquet.",
+            remedy="Give a Dask DataFrame, Series, Bag or Array; for files: run.files, .csv, .parquet.",
         )
     # Optimised before it is numbered: the optimiser may merge a source's partitions.
     frozen = collection.optimize() if hasattr(collection, "optimize") else dask.optimize(collection)[0]

@@ -43,7 +43,7 @@ class Compute(Protocol):
         ...
 
     def keep(self, graph: Mapping[Any, Any], keys: Sequence[str]) -> Mapping[str, Any]:
-        """Compute and keep the keys; gives what stands for them in a later graph. Returns when they are there."""
+        """Compute and keep the keys; returns, when they are there, what stands for them in a later graph."""
         ...
 
     def close(self) -> None:
@@ -153,12 +153,12 @@ class OnCluster:
             raise UnavailableError(
                 f"Dask scheduler: no answer from the address given ({type(error).__name__})",
                 reason="scheduler",
-                remedy="Start it, or check the address; without client=… a cluster is started on this machine.",
+                remedy="Start it, or check the address; without client= a cluster is started here.",
             ) from error
         return cls(client, (client,))
 
     def _check_workers(self) -> None:
-        """Ask with the standard library's own function: one of this package could not be unpickled without it."""
+        """Ask with a function of the standard library: a worker without this package could not load ours."""
         try:
             self._client.wait_for_workers(1, timeout=_START_SECONDS)
         except TimeoutError as error:
@@ -202,7 +202,7 @@ class OnCluster:
             raise
 
     def keep(self, graph: Mapping[Any, Any], keys: Sequence[str]) -> Mapping[str, Any]:
-        """The graph again: the scheduler knows the keys and has them, and can make them anew if a worker dies."""
+        """The graph again: the scheduler has the keys, and can make them anew if a worker dies."""
         from distributed import as_completed
 
         futures = self._client.get(dict(graph), list(keys), sync=False)

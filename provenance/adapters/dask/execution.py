@@ -1,5 +1,4 @@
-"""Computing the graphs of a run in their order: names kept, stages on the log, then tasks, then stores in
-place.
+"""Computing the graphs of a run in their order: names, stages on the log, tasks, stores in their places.
 
 ========================================= =================================================================
 a crash after                             means

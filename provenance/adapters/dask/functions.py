@@ -86,7 +86,7 @@ def identify(fn: Callable[..., Any]) -> Transform:
 
 
 def builtin_transform(name: str, version: str) -> Transform:
-    """The identity of a source or sink of this package: its name and the package's version say what it does."""
+    """The identity of a source or sink of this package: its name and the package's version."""
     digest = named_digest("builtin", name, version)
     return Transform(
         f"provenance:{name}", digest, digest, named_digest("nothing"), f"provenance-ledger {version}"

@@ -1,5 +1,4 @@
-"""Handles: what ``run.files``, ``.stage``, ``.wide`` and ``.write`` return, and the graph that they stand
-for.
+"""Handles: what ``run.files``, ``.stage``, ``.wide`` and ``.write`` return, and the graph behind them.
 
 A handle is a stage that has been named and signed, and not been computed. It is no Dask collection: a
 collection may drop, merge and renumber partitions in its optimiser, and would take the digests along.
@@ -25,7 +24,7 @@ __all__ = ["Handle", "Node", "PieceRef", "Sink"]
 
 @dataclass(frozen=True, slots=True)
 class PieceRef:
-    """One input of a wide partition: partition ``number`` of a parent, or the piece of it that has this value."""
+    """One input of a wide partition: partition ``number`` of a parent, or its piece with this value."""
 
     number: int
     value: str | int | None = None

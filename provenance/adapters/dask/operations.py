@@ -1,4 +1,4 @@
-"""The operations of ordinary stages: a user's function over a partition, over each file of it, over several."""
+"""What ordinary stages do: a user's function over a partition, over each file of it, over several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Gather", "MapFiles", "MapPartition", "Piece", "SplitTable", "joined"
 
 @dataclass(frozen=True, slots=True)
 class MapPartition:
-    """``function(data, **arguments)`` over a whole partition; ``others`` names further parents' partitions."""
+    """``function(data, **arguments)`` over a partition; ``others`` names further parents' partitions."""
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)

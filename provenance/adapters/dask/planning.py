@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from provenance.adapters.dask.operations import Piece, piece_of
 from provenance.adapters.dask.steps import Chain, Step, run_chain, take_records
+from provenance.core.completeness import is_sink
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -30,9 +31,16 @@ class Plan:
     graph: dict[Any, Any] = field(default_factory=dict)
     wanted: dict[str, tuple[Node, int]] = field(default_factory=dict)
 
+    def want_records(self, node: Node) -> None:
+        """Ask for the records of a node's partitions, and not for their data; in a replay."""
+        for number in range(node.partitions):
+            key = f"records-{node.key(number)}"
+            self.graph[key] = (take_records, node.key(number))
+            self.wanted[key] = (node, number)
+
 
 def ancestors(targets: Iterable[Node], ready: Container[Node] = ()) -> list[Node]:
-    """The targets and everything that they are made from, parents first; not what lies behind what is ready."""
+    """The targets and what they are made from, parents first; not what lies behind what is ready."""
     ordered: dict[int, Node] = {}
     waiting = [(node, False) for node in reversed(list(targets))]
     while waiting:
@@ -53,16 +61,14 @@ def plan(
     outlet: Outlet | None,
     *,
     ready: Mapping[Node, Mapping[str, Any]] | None = None,
-    only: Mapping[Node, Iterable[int]] | None = None,
     stop: bool = False,
 ) -> Plan:
     """The graph that computes the targets.
 
     Args:
         targets: the nodes whose partitions are wanted.
-        outlet: where records go; None emits nothing, and what is wanted besides is every chain's records.
+        outlet: where records go; with None nothing is emitted, and the records are what is wanted.
         ready: nodes that were computed and kept, with what to put into the graph for them.
-        only: the partition numbers that are wanted of a target; all by default.
         stop: whether a file that cannot be used ends the run.
     """
     ready = ready or {}
@@ -76,11 +82,12 @@ def plan(
             done.graph.update(ready[node])
         else:
             builder.add(node, done.graph, {id(head) for head in heads})
-    for target in targets:
-        numbers = range(target.partitions) if only is None or target not in only else only[target]
-        done.wanted.update({target.key(number): (target, number) for number in numbers})
     if outlet is None:
-        _want_records(done, heads, targets)
+        for node in heads:
+            done.want_records(node)
+        return done
+    for target in targets:
+        done.wanted.update({target.key(number): (target, number) for number in range(target.partitions)})
     return done
 
 
@@ -96,15 +103,6 @@ def _is_head(
         return True
     (child,) = (other for other in nodes if node in other.parents)
     return child.is_wide or len(child.parents) != 1
-
-
-def _want_records(done: Plan, heads: Sequence[Node], targets: Sequence[Node]) -> None:
-    for node in heads:
-        if node not in targets:
-            for number in range(node.partitions):
-                key = f"records-{node.key(number)}"
-                done.graph[key] = (take_records, node.key(number))
-                done.wanted[key] = (node, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +137,7 @@ class _Builder:
             operation=node.operation,
             schema=node.schema,
             stop_on_bad_input=self.stop,
+            is_sink=is_sink(node.stage),
         )
 
     def _inputs(self, node: Node, number: int) -> list[str]:
@@ -151,7 +150,7 @@ class _Builder:
         ]
 
     def _add_pieces(self, node: Node, graph: dict[Any, Any]) -> None:
-        """Each parent partition is cut once, and each of its pieces goes where it is needed and nowhere else."""
+        """Each parent partition is cut once, and each piece goes where it is needed and nowhere else."""
         (parent,) = node.parents
         for number, pieces in enumerate(node.pieces or ()):
             for piece in pieces:

@@ -157,8 +157,7 @@ class Run:
         self._execution.write(sinks)
 
     def seal(self, status: str = "complete") -> str:
-        """End the run: compute what is left, write the seal, let go of the cluster. Returns the seal's id, in
-        hex.
+        """End the run: compute what is left, write the seal, let go of the cluster. Returns the seal's id.
 
         Args:
             status: ``"complete"`` or ``"aborted"``.

@@ -1,4 +1,4 @@
-"""A folder of Parquet as a sink: one file a partition, with the digest of its bytes and of what decodes from them."""
+"""A folder of Parquet as a sink: a file for each partition, with the digests of its bytes and its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.places import Building
     from provenance.adapters.dask.steps import Work
 
-__all__ = ["WriteParquet", "read_parquet_part", "parquet_name"]
+__all__ = ["WriteParquet", "encode_parquet", "parquet_name", "read_parquet_part", "table_of"]
 
 
 def parquet_name(number: int) -> str:
@@ -39,14 +39,8 @@ class WriteParquet:
 
     def apply(self, work: Work) -> Made:
         """Write, measure, and say how to commit."""
-        from pyarrow import parquet
-
         parent = work.parents[0]
-        table = conformed(table_of(parent.data, work.stage), work.number, work.schema)
-        buffer = io.BytesIO()
-        # Checksums let a reader name the page that was damaged.
-        parquet.write_table(table, buffer, write_page_checksum=True, compression="zstd")
-        data = buffer.getvalue()
+        data = encode_parquet(conformed(table_of(parent.data, work.stage), work.number, work.schema))
         decoded = read_parquet_part(data)
         logical = table1(decoded)
         name = parquet_name(work.number)
@@ -79,6 +73,15 @@ def table_of(data: Any, stage: str) -> Any:
         reason="not-tables",
         remedy="Return a pandas DataFrame or a pyarrow Table, or write arrays to a .zarr store.",
     )
+
+
+def encode_parquet(table: pa.Table) -> bytes:
+    """A table as the bytes of a file; checksums let a reader name the page that was damaged."""
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, write_page_checksum=True, compression="zstd")
+    return buffer.getvalue()
 
 
 def read_parquet_part(data: bytes) -> pa.Table:

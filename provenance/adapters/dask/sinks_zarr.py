@@ -1,5 +1,4 @@
-"""Zarr as a sink: a group per partition, an array per named part, whole shards, every object hashed as it
-is set.
+"""Zarr as a sink: a group a partition, an array a part, whole shards, every object hashed as it is set.
 
 One task writes all of a partition's arrays, so no shard has two writers (two half-shard writers lose writes
 silently). Chunks of zeros are stored like any other: one that is left out reads as zeros, and so would one
@@ -142,7 +141,7 @@ def _below(objects: dict[str, tuple[int, bytes]], prefix: str) -> list[TreeEntry
 
 
 def _check_unchanged(ref: Ref, number: int, part: str, stored: str) -> None:
-    """What is stored must be what the stage before recorded: a transform may have kept its output and changed it."""
+    """What is stored must be what was recorded: a transform may have changed its output since."""
     names = {partition_name(number), f"{partition_name(number)}/{part}", part}
     for subject in ref.subjects:
         recorded = subject.digest.get("array1-sha256")

@@ -11,7 +11,6 @@ same.
 
 from __future__ import annotations
 
-import glob
 import os
 import unicodedata
 from dataclasses import dataclass
@@ -147,7 +146,11 @@ def _expand(text: str) -> tuple[Path, list[Path]]:
             break
         fixed.append(part)
     base = Path(*fixed) if fixed else Path()
-    return base, [Path(path) for path in glob.iglob(text, recursive=True) if not Path(path).is_dir()]
+    pattern = str(Path(*place.parts[len(fixed) :]))
+    try:
+        return base, [path for path in base.glob(pattern) if not path.is_dir()]
+    except (ValueError, NotImplementedError) as error:
+        raise ConfigError(f"pattern {show(text)}: {error}", reason="pattern") from error
 
 
 def _look_at(path: Path, base: Path, real_root: Path) -> Found:

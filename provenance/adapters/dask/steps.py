@@ -1,5 +1,4 @@
-"""What happens in a worker: a task computes one partition, hashes it, puts its record on the log, and
-returns it.
+"""What happens in a worker: a task computes a partition, hashes it, puts its record on the log, returns it.
 
 Consecutive stages that nothing else reads run in one task, a `Chain`: each makes its record, all are appended
 together before the task returns, and a sink moves its file into place after that. So whatever dies when, a
@@ -97,6 +96,7 @@ class Step:
     schema: pa.Schema | None = field(default=None, compare=False)
     algorithm: str = "sha256"
     stop_on_bad_input: bool = False
+    is_sink: bool = False
 
     def __repr__(self) -> str:
         """Without the operation, which may hold paths and values: Dask writes arguments into its logs."""
@@ -184,9 +184,10 @@ def _record(step: Step, work: Work, made: Made) -> tuple[Ref, bytes]:
 
 
 def _measure(step: Step, work: Work, made: Made, rejected: str | None) -> Measured:
-    # A file that cannot be used stays on record by name where it was found, and where there are several
-    # reasons; behind that the partition's one reason says it all.
-    if rejected is not None and (made.read or not isinstance(made.data, list)) and rejected != "several":
+    # A file that cannot be used stays on record by its name and its reason, in every stage up to a sink's.
+    # What is no list of files is simply not there.
+    listed = isinstance(made.data, list) and not step.is_sink
+    if rejected is not None and not listed:
         return Measured((), 0, 0)
     return measure(made.data, work.number, schema=step.schema, stage=step.name, algorithm=step.algorithm)
 

@@ -1,4 +1,4 @@
-"""The transforms as stages: one recording in, one out, an unusable one by its reason, a speaker's together."""
+"""The transforms as stages: one recording in, one out, an unusable one by its reason."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _EXIT_MALFORMED = 2
 def command(
     paths: tuple[str, ...], kind: str | None, blake3: bool, listed: BinaryIO | None, as_json: bool
 ) -> None:
-    r"""Print digests of data: like sha256sum, but of what is in it.
+    """Print digests of data: like sha256sum, but of what is in it.
 
     Tables (Parquet, Arrow, CSV) have a table1 digest, arrays and recordings (.npy, WAV, FLAC) an array1
     digest: equal content has an equal digest, in whatever format and chunks it is stored. Folders, Zarr

@@ -300,7 +300,7 @@ def finish(demo: Demo) -> None:
         f"training   {_scores(summary)}",
         f"tampering  {len(summary['tamper'])} of 2 found, named and put right",
         f"report     {os.path.relpath(demo.root / 'report.html')}",
-        f"try next   cd {os.path.relpath(demo.root)}, then: provenance up, provenance status, provenance audit",
+        f"try next   cd {os.path.relpath(demo.root)}: provenance up, provenance status, provenance audit",
     ]
     click.echo("\n".join(f"  {line}" for line in lines))
 

@@ -110,8 +110,11 @@ def pick(rows: Rows, values: NDArray[Any]) -> NDArray[Any]:
     """Of ``values``, one per element of the array, those of settled rows; zeros where a row is null."""
     if rows.valid is None:
         return values if rows.take is None else values[rows.take]
+    if rows.take is None:
+        valid = rows.valid if values.ndim == 1 else rows.valid[:, np.newaxis]
+        return np.where(valid, values, values.dtype.type(0))
     out = np.zeros((len(rows), *values.shape[1:]), values.dtype)
-    out[rows.valid] = values[rows.valid] if rows.take is None else values[rows.take[rows.valid]]
+    out[rows.valid] = values[rows.take[rows.valid]]
     return out
 
 

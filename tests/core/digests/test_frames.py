@@ -170,7 +170,7 @@ def test_names_that_become_one_in_arrow_are_refused() -> None:
         [np.zeros(2, ">i4"), None],
         [np.zeros((2, 2)), None],
     ],
-    ids=str,
+    ids=["mixed", "object", "huge", "list-or-text", "dicts", "complex", "big-endian", "two-dimensional"],
 )
 def test_objects_that_arrow_cannot_type_are_refused_by_column(values: list[Any]) -> None:
     frame = pd.DataFrame({"fine": [1, 2], "odd": pd.Series(values, dtype=object), "also": [1, 2]})

@@ -46,18 +46,17 @@ def record_consumption(
 ) -> bytes:
     """Sign a consumption record and append it to the log; returns its id. Durable when it returns.
 
-    The list of shards and the environment are in the batch store before the record that names them.
+    The list of shards and the environment are in the batch store before the record that names them. A repeat
+    of the same receipt is the same record.
+
+    Raises:
+        ConfigError: ``no-shard``, nothing was opened; a count below 1.
+        MalformedError: ``schema``: the receipt says what no record can; nothing was written.
+        UnavailableError: store or log cannot be written to.
     """
-    if not receipt.shards:
-        raise ConfigError(
-            "no shard was opened: there is nothing to sign",
-            reason="no-shard",
-            remedy="Iterate over the shards first.",
-        )
+    _check(receipt)
     shards = ListHead.over(receipt.shards)
     environment_id, document = encode_environment(environment)
-    store.put(list_name(shards), encode_list(receipt.shards))
-    store.put(environment_name(environment_id), document)
     statement = Consumption(
         source=shard_set.run,
         stage=shard_set.stage,
@@ -73,5 +72,20 @@ def record_consumption(
         environment=environment_id,
     ).statement()
     record = sign_record(statement, signer)
+    store.put(list_name(shards), encode_list(receipt.shards))
+    store.put(environment_name(environment_id), document)
     log.append([(shard_set.run, record)])
     return leaf_hash(record)
+
+
+def _check(receipt: Receipt) -> None:
+    if not receipt.shards:
+        raise ConfigError(
+            "no shard was opened: there is nothing to sign",
+            reason="no-shard",
+            remedy="Iterate over the shards first.",
+        )
+    for name in ("epochs", "world_size"):
+        value = getattr(receipt, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name} {value!r:.40}: expected a whole number from 1 on", reason=name)

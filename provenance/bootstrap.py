@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from provenance.adapters.dask.replay import DaskReplayer
     from provenance.adapters.evm import EvmReader, EvmTransactor, Node
@@ -43,6 +44,7 @@ __all__ = [
     "names",
     "prepare",
     "record_signer",
+    "require_chain_packages",
     "replayer",
     "stored_files",
     "trusted_keys",
@@ -132,8 +134,9 @@ def governance(settings: Settings) -> EvmTransactor:
 
 
 def _chain(settings: Settings, role: str) -> tuple[EvmReader, EvmTransactor]:
-    from provenance.adapters import evm, keys
+    from provenance.adapters import keys
 
+    evm = _evm()
     prepare(settings)
     node, chain_id = _node(settings)
     owner = keys.load_chain_key(settings.keys_path, "governance").secret
@@ -147,9 +150,10 @@ def _chain(settings: Settings, role: str) -> tuple[EvmReader, EvmTransactor]:
 
 def _node(settings: Settings) -> tuple[Node, int]:
     """The node, and the id of the chain that it serves."""
-    from provenance.adapters import anvil, evm
+    from provenance.adapters import anvil
     from provenance.errors import ConfigError, UnavailableError
 
+    evm = _evm()
     url, expected = settings.chain_url, settings.chain_id
     if not url:
         running = anvil.status(settings.chain_path)
@@ -167,6 +171,25 @@ def _node(settings: Settings) -> tuple[Node, int]:
             remedy="Correct chain.url or chain.id, or see which other program took the port.",
         )
     return node, served
+
+
+def require_chain_packages() -> None:
+    """Raise ``ConfigError`` unless what speaks to a chain is installed."""
+    _evm()
+
+
+def _evm() -> ModuleType:
+    from provenance.errors import ConfigError
+
+    try:
+        from provenance.adapters import evm
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"anchoring needs the Python package {error.name}, which is missing; records wait in the log",
+            reason="extra-missing",
+            remedy="Run: pip install 'provenance-ledger[chain]'",
+        ) from error
+    return evm
 
 
 def environment() -> JSONObject:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "Message", "Pile", "add_messages", "build_from_pile", "empty_pile", "is_closed"]
 
-MAX_RECORDS = 1_000_000
-MAX_BYTES = 128 << 20
+MAX_RECORDS = 65_536
+MAX_BYTES = 64 << 20
 MAX_AGE = 86_400.0
 
 
@@ -62,10 +62,10 @@ class Limits:
     """When a batch closes, and how the log is read.
 
     Args:
-        max_records: leaves in a batch, 1 to 1,000,000.
-        max_bytes: uncompressed bytes of a batch's leaves, 1 to 128 MiB; one larger message is a batch alone.
+        max_records: leaves in a batch, 1 to 65,536.
+        max_bytes: uncompressed bytes of a batch's leaves, 1 to 64 MiB; one larger message is a batch alone.
         max_age: seconds since the batch's first message was read, 0 to 86,400; a drain does not wait for it.
-        read_size: messages asked for in one read, 1 to 1,000,000.
+        read_size: messages asked for in one read, 1 to 65,536.
         poll: seconds between two looks at a quiet log or an unmined transaction, above 0 to 3,600.
     """
 

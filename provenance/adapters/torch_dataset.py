@@ -131,10 +131,9 @@ def as_tensor(value: object) -> Any:
     """A tensor of an array's values; anything else, and types that PyTorch does not have, as it is."""
     if not isinstance(value, np.ndarray | np.generic):
         return value
-    array = np.asarray(value)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
+    # In native byte order, and its own where the values cannot be written to: torch warns of those.
+    array = np.require(value, value.dtype.newbyteorder("="), ["C_CONTIGUOUS", "WRITEABLE"])
     try:
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return torch.from_numpy(array)
     except TypeError:
         return array

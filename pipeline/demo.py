@@ -326,12 +326,12 @@ def finish(demo: Demo) -> None:
     help="Recordings to take, by the hash of their names.",
 )
 def command(folder: Path, source: Path | None, sample: int) -> None:
-    r"""Show the whole job on real voices, then tamper with it.
+    """Show the whole job on real voices, then tamper with it.
 
     \b
     Example:
       python -m pipeline.demo --folder demo
-    """
+    """  # noqa: D301 - the character itself keeps lines apart
     run_demo(Demo(folder.absolute(), sample), source.absolute() if source else None)
 
 

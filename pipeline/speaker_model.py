@@ -62,6 +62,7 @@ class Result:
             with labels shuffled several times, the sum of all counts.
         learnt: how many recordings were learnt from.
         held_out: how many were held out.
+        epochs: how often the windows learnt from were seen.
         loss: mean cross-entropy of the last epoch, in nats.
         state_dict: the network's parameters, the normalisation among them.
     """
@@ -73,6 +74,7 @@ class Result:
     confusion: tuple[tuple[int, ...], ...]
     learnt: int
     held_out: int
+    epochs: int
     loss: float
     state_dict: dict[str, Any]
 
@@ -138,7 +140,8 @@ def train(
             named += [_name(net, item.windows, device) for item in held_out]
     true = [labels.index(item.label) for item in held_out] * deals
     state = {key: value.detach().cpu() for key, value in net.state_dict().items()}
-    return _result(labels, true, named, sizes=(len(learnt), len(held_out)), loss=loss, state=state)
+    sizes = (len(learnt), len(held_out), epochs)
+    return _result(labels, true, named, sizes=sizes, loss=loss, state=state)
 
 
 def _enough(windows: int) -> int:
@@ -289,7 +292,7 @@ def _result(
     true: Sequence[int],
     named: Sequence[int],
     *,
-    sizes: tuple[int, int],
+    sizes: tuple[int, int, int],
     loss: float,
     state: dict[str, Any],
 ) -> Result:
@@ -304,6 +307,7 @@ def _result(
         confusion=tuple(tuple(pairs[i, j] for j in everyone) for i in everyone),
         learnt=sizes[0],
         held_out=sizes[1],
+        epochs=sizes[2],
         loss=loss,
         state_dict=state,
     )

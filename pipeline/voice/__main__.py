@@ -153,12 +153,12 @@ def record(
 @click.option("--scheduler", help="Address of a Dask scheduler.  [default: processes on this machine]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def command(**options: Any) -> None:
-    r"""Run and record the voice pipeline over a folder of recordings.
+    """Run and record the voice pipeline over a folder of recordings.
 
     \b
     Example:
       python -m pipeline.voice --source recordings --out features.zarr
-    """
+    """  # noqa: D301 - the character itself keeps lines apart
     found = discover(
         options["source"],
         layout=Layout(options["layout"]) if options["layout"] else None,

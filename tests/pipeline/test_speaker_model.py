@@ -62,6 +62,7 @@ def test_it_learns_nothing_from_shuffled_labels(dataset: list[Row]) -> None:
 def test_the_order_of_the_dataset_does_not_matter() -> None:
     one, other = train(FAKES, epochs=1), train(FAKES[::-1], epochs=1)
     assert one.loss == other.loss
+    assert one.epochs == other.epochs == 1
     assert all(torch.equal(one.state_dict[key], other.state_dict[key]) for key in one.state_dict)
 
 

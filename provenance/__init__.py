@@ -9,8 +9,8 @@
         clean = raw.stage("clean", remove_silence, threshold_db=-40)
         clean.stage("feature", mel, n_mels=80).write("features.zarr")
 
-Every partition gets a record with the digest of its content and the records that it was made from; a seal at the
-end vouches for all of them; ``provenance batch`` anchors them, ``provenance audit`` checks them, and
+Every partition gets a record with the digest of its content and the records that it was made from; a seal at
+the end vouches for all of them; ``provenance batch`` anchors them, ``provenance audit`` checks them, and
 ``provenance.torch.VerifiedShards`` reads a shard only after it was proved.
 
 The names below are the public ones. They are loaded when they are first used: ``import provenance`` needs
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from provenance.errors import UnavailableError as UnavailableError
     from provenance.errors import VerificationError as VerificationError
     from provenance.recording import attach as attach
+    from provenance.recording import record as record
     from provenance.recording import rejected as rejected
     from provenance.recording import run as run
     from provenance.recording import start as start
@@ -44,6 +45,7 @@ _PLACES = {
     "run": "provenance.recording",
     "start": "provenance.recording",
     "attach": "provenance.recording",
+    "record": "provenance.recording",
     "rejected": "provenance.recording",
     "digest": "provenance.bootstrap",
     "File": "provenance.core.partitions",

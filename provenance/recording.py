@@ -7,6 +7,7 @@ but pip is needed: without a chain the records wait in the log, and are anchored
 from __future__ import annotations
 
 import importlib.metadata
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +16,23 @@ from provenance import bootstrap, config, files
 from provenance.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from provenance.adapters.dask.compute import Compute
     from provenance.adapters.dask.run import Run
     from provenance.config import Settings
     from provenance.core.kinds import Partition
+    from provenance.core.lineage import Ref
     from provenance.ports import BatchStore, EventLog
     from provenance.services.publish import DriverRecorder
     from provenance.services.runlog import RunPorts
 
-__all__ = ["attach", "rejected", "run", "start"]
+__all__ = ["attach", "record", "rejected", "run", "start"]
 
 _DISTRIBUTION = "provenance-ledger"
 _MAX_DESCRIPTOR = 1 << 20
 _ON_BAD_INPUT = ("reject", "stop")
+_current: ContextVar[Run | None] = ContextVar("provenance run", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,41 @@ def run(
 start = run
 
 
+def record(
+    output: Any,
+    *,
+    inputs: Iterable[Ref | str | Path] = (),
+    stage: str,
+    number: int | None = None,
+    fn: Callable[..., Any] | None = None,
+) -> Ref:
+    """Record one output of a graph that one does not rewrite, in the run that was started last here.
+
+    In the tasks of a cluster use `Run.recorder`, which can be sent there.
+
+    Args:
+        output: a frame, a table, an array, a list, or a dict of named arrays and tables.
+        inputs: paths of files, and what earlier calls returned.
+        stage: the stage's name.
+        number: the partition's number in the stage; by default the next.
+        fn: what computed it.
+
+    Returns:
+        What to give as an input where the output is used.
+
+    Raises:
+        ConfigError: ``no-run``, none was started, or it is sealed.
+    """
+    current = _current.get()
+    if current is None:
+        raise ConfigError(
+            "there is no run to record in",
+            reason="no-run",
+            remedy="Start one: run = provenance.start(name, dataset=…).",
+        )
+    return current.record(output, inputs=inputs, stage=stage, number=number, fn=fn)
+
+
 def attach(
     run_id: str, *, client: Any = None, folder: str | Path | None = None, on_bad_input: str = "reject"
 ) -> Run:
@@ -158,6 +196,7 @@ def _run(
     from provenance.adapters.dask.emission import Outlet
     from provenance.adapters.dask.execution import Limits, Session
     from provenance.adapters.dask.run import Run
+    from provenance.services import runlog
 
     session = Session(
         run=recorder.id,
@@ -167,11 +206,15 @@ def _run(
         names=bootstrap.names(settings),
         outlet=Outlet(recorder.id, LogOpener(settings), StoreOpener(settings), recorder.environments()),
         compute=compute,
+        stages=lambda: recorder.stages,
+        records=lambda: runlog.read_partitions(recorder.id, recorder.ports),
         names_are_personal=any(dataset.names_are_personal for dataset in recorder.datasets)
         or not recorder.datasets,
         stop_on_bad_input=on_bad_input == "stop",
     )
-    return Run(session, Limits(settings.compute_file_limit, settings.compute_group_bytes))
+    made = Run(session, Limits(settings.compute_file_limit, settings.compute_group_bytes))
+    _current.set(made)
+    return made
 
 
 def _ports(settings: Settings) -> RunPorts:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dask
-
 from provenance.adapters.dask import functions
-from provenance.adapters.dask.handles import Handle, Node, PieceRef
+from provenance.adapters.dask.checks import (
+    check_aligned,
+    check_name,
+    check_replay,
+    encode_arguments,
+    encode_pairs,
+)
+from provenance.adapters.dask.handles import Handle, Node
 from provenance.adapters.dask.operations import Gather, MapFiles, MapPartition
 from provenance.adapters.dask.places import Building
 from provenance.adapters.dask.sinks_parquet import WriteParquet
 from provenance.adapters.dask.sources import FileGroup, ReadFiles, group_files
 from provenance.adapters.dask.tables import CsvFormat, ReadTables
-from provenance.core import digests
 from provenance.core.kinds import Stage, Transform
-from provenance.core.parameters import encode_parameters
 from provenance.core.runs import partition_token
 from provenance.errors import ConfigError
 
@@ -32,19 +34,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from provenance.adapters.dask.handles import PieceRef
     from provenance.adapters.dask.sources import Found
     from provenance.adapters.dask.steps import Operation
     from provenance.adapters.dask.tables import TableFormat
     from provenance.core.canonical import JSONObject
 
-__all__ = ["Builder", "Replay", "schema_of", "wide_by_key", "wide_by_number", "wide_by_value"]
+__all__ = ["Builder", "Replay"]
 
 Replay = tuple[str, "Mapping[str, str]"]
-_PROFILES = ("exact", "logical", "tolerance")
-_AS_HANDLE = (
-    "Make it a handle first: handle = run.collection(it), then handle.stage(…); partitions that Dask may "
-    "still merge or renumber cannot be recorded."
-)
 
 
 @dataclass(slots=True)
@@ -77,8 +75,7 @@ class Builder:
         **more: Any,
     ) -> Node:
         """Describe a stage, sign it, and make its node."""
-        _check_name(name)
-        pairs = None if schema is None else digests.encode_schema(schema)
+        check_name(name)
         stage = Stage(
             run=self.run,
             name=name,
@@ -86,8 +83,8 @@ class Builder:
             transform=transform,
             parameters=parameters,
             profile=replay[0],
-            tolerances=_check_replay(*replay),
-            schema=None if pairs is None else tuple((column, kind) for column, kind in pairs),
+            tolerances=check_replay(*replay),
+            schema=encode_pairs(schema),
             partitions=partitions,
         )
         return Node(self.draft(stage), stage, operation, parents, partitions, schema=schema, **more)
@@ -173,10 +170,10 @@ class Builder:
         """One partition in, one out; handles among the parameters are further parents."""
         fn, values = functions.bind(fn, dict(params))
         others = {key: value._node for key, value in values.items() if isinstance(value, Handle)}  # noqa: SLF001
-        _check_aligned(name, parent, others)
+        check_aligned(name, parent, others)
         plain = {key: value for key, value in values.items() if key not in others}
         each = (parent.holds_files and not others) if each is None else each
-        arguments = _encode(name, plain)
+        arguments = encode_arguments(name, plain)
         operation: Operation = MapFiles(fn, plain) if each else MapPartition(fn, plain, tuple(others))
         return self.node(
             name,
@@ -218,7 +215,7 @@ class Builder:
             self.builtin("gather") if fn is None else functions.identify(fn),
             Gather(fn, values),
             parents=(parent,),
-            parameters={"operation": "gather", "arguments": _encode(name, values), **parameters},
+            parameters={"operation": "gather", "arguments": encode_arguments(name, values), **parameters},
             partitions=len(pieces),
             schema=schema if fn is not None or schema is not None else parent.schema,
             replay=replay,
@@ -228,6 +225,29 @@ class Builder:
             split=split,
             holds_files=parent.holds_files and fn is None,
         )
+
+    def manual(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None,
+        parents: tuple[bytes, ...],
+        schema: pa.Schema | None,
+        params: Mapping[str, Any],
+    ) -> tuple[bytes, Stage]:
+        """A stage that is recorded by hand; how many partitions it has is known at the seal."""
+        check_name(name)
+        values = dict(params)
+        if fn is not None:
+            fn, values = functions.bind(fn, values)
+        stage = Stage(
+            run=self.run,
+            name=name,
+            parents=parents,
+            transform=self.builtin("recorded") if fn is None else functions.identify(fn),
+            parameters={"operation": "recorded", "arguments": encode_arguments(name, values)},
+            schema=encode_pairs(schema),
+        )
+        return self.draft(stage), stage
 
     def sink(self, parent: Node, place: Path, name: str | None, format_: str | None) -> Node:
         """A store; its replay profile is that of the stage that it stores."""
@@ -262,134 +282,7 @@ def _writer(kind: str, building: Building) -> tuple[Operation, JSONObject]:
     return operation, {"chunk_bytes": operation.chunk_bytes, "shard_bytes": operation.shard_bytes}
 
 
-# ---------------------------------------------------------------------------------------------------------
-# checks
-
-
-def schema_of(schema: Any) -> pa.Schema | None:
-    """The Arrow schema that a user means.
-
-    Args:
-        schema: None, an Arrow schema, an empty frame or table, or ``{column: type string}``.
-
-    Raises:
-        ConfigError: ``schema``, it is none of these.
-        MalformedError: a type string means nothing.
-    """
-    import pyarrow as pa
-
-    from provenance.core.partitions import is_table
-
-    if schema is None or isinstance(schema, pa.Schema):
-        return schema
-    if is_table(schema):
-        return digests.declare_schema(schema)
-    if isinstance(schema, dict):
-        return digests.decode_schema([[name, kind] for name, kind in schema.items()])
-    raise ConfigError(
-        f"schema of type {type(schema).__qualname__}",
-        reason="schema",
-        remedy='Give an empty frame, a pyarrow schema, or {"column": "f64", …}.',
-    )
-
-
-def _check_name(name: str) -> None:
-    if not 1 <= len(name) <= 200 or not name.isprintable():
-        raise ConfigError(
-            f"stage name {name!r:.80}: expected 1 to 200 printable characters", reason="stage-name"
-        )
-
-
-def _check_replay(profile: str, tolerances: Mapping[str, str]) -> dict[str, str]:
-    if profile not in _PROFILES:
-        raise ConfigError(f"profile {profile!r}: expected one of {', '.join(_PROFILES)}", reason="profile")
-    for part, text in tolerances.items():
-        try:
-            good = part.isascii() and Decimal(text) >= 0
-        except InvalidOperation:
-            good = False
-        if not good:
-            raise ConfigError(
-                f"tolerance of part {part!r}: {text!r}",
-                reason="tolerance",
-                remedy='Write the largest absolute difference as decimal text: {"*": "0.000001"}.',
-            )
-    if (profile == "tolerance") != bool(tolerances):
-        raise ConfigError("tolerances go with profile='tolerance', and it with them", reason="tolerance")
-    return dict(tolerances)
-
-
-def _check_aligned(name: str, parent: Node, others: Mapping[str, Node]) -> None:
-    for parameter, other in others.items():
-        if other.partitions != parent.partitions:
-            raise ConfigError(
-                f"stage {name!r}: {parameter} has {other.partitions} partitions, not {parent.partitions}",
-                reason="not-aligned",
-                remedy="Regroup both with .wide(…, by=…) first.",
-            )
-
-
-def _encode(name: str, values: Mapping[str, Any]) -> JSONObject:
-    for parameter, value in values.items():
-        if isinstance(value, Handle) or dask.is_dask_collection(value):
-            raise ConfigError(
-                f"stage {name!r}: parameter {parameter!r} is a {type(value).__qualname__}",
-                reason="not-a-handle",
-                remedy=_AS_HANDLE,
-            )
-    return encode_parameters(values)
-
-
 def _others(parent: Node, others: Mapping[str, Node]) -> JSONObject:
     return {key: other.record.hex() for key, other in others.items() if other is not parent} | {
         key: parent.record.hex() for key, other in others.items() if other is parent
     }
-
-
-# -------------------------------------------------------------------------------------------------------
-# regrouping
-
-
-def wide_by_key(name: str, parent: Node) -> tuple[list[str | None], list[tuple[PieceRef, ...]]]:
-    """(key tokens ascending, the partitions that hold each): for sources that were given keys."""
-    if not parent.keys or None in parent.keys:
-        raise ConfigError(
-            f"stage {name!r}: some files have no key to be grouped by",
-            reason="no-key",
-            remedy="Give run.files(…, key=…) a key for every file, or leave files without one out.",
-        )
-    held: dict[str, list[PieceRef]] = {}
-    for number, key in enumerate(parent.keys):
-        held.setdefault(str(key), []).append(PieceRef(number))
-    ordered = sorted(held)
-    return list(ordered), [tuple(held[key]) for key in ordered]
-
-
-def wide_by_number(
-    name: str, parent: Node, count: int
-) -> tuple[list[str | None], list[tuple[PieceRef, ...]]]:
-    """Neighbouring partitions together, in as equal numbers as can be."""
-    if not 1 <= count <= parent.partitions:
-        raise ConfigError(
-            f"stage {name!r}: npartitions {count}: expected 1 to {parent.partitions}", reason="npartitions"
-        )
-    cuts = [index * parent.partitions // count for index in range(count + 1)]
-    pieces = [
-        tuple(PieceRef(number) for number in range(cuts[index], cuts[index + 1])) for index in range(count)
-    ]
-    return [None] * count, pieces
-
-
-def wide_by_value(
-    found: Mapping[int, Sequence[str | int]], token: Callable[[str | int], str]
-) -> tuple[list[str | None], list[tuple[PieceRef, ...]], dict[str, str]]:
-    """(key tokens ascending, pieces, plain value of each token), from the values in each partition."""
-    held: dict[str, list[PieceRef]] = {}
-    plain: dict[str, str] = {}
-    for number in sorted(found):
-        for value in found[number]:
-            key = token(value)
-            plain[key] = str(value)
-            held.setdefault(key, []).append(PieceRef(number, value))
-    ordered = sorted(held)
-    return list(ordered), [tuple(held[key]) for key in ordered], plain

@@ -49,13 +49,10 @@ class Done:
     records: tuple[bytes, ...] = ()
 
 
-# Unregistered, a 4 MB frame reports 56 bytes, and a worker never thinks of spilling it.
-@sizeof.register(Carried)
 def _sizeof_carried(carried: Carried) -> int:
     return _FIXED * (1 + len(carried.ref.subjects)) + _sizeof_data(carried.data)
 
 
-@sizeof.register(File)
 def _sizeof_file(file: File) -> int:
     return _FIXED + _sizeof_data(file.data)
 
@@ -64,6 +61,11 @@ def _sizeof_data(data: Any) -> int:
     if isinstance(data, list) and data and isinstance(data[0], File):
         return sum(_sizeof_file(item) for item in data)  # Dask would look at ten of them and guess
     return int(sizeof(data))
+
+
+# Unregistered, a 4 MB frame reports 56 bytes, and a worker never thinks of spilling it.
+sizeof.register(Carried, _sizeof_carried)
+sizeof.register(File, _sizeof_file)
 
 
 def shield(data: Any) -> Any:

@@ -52,8 +52,7 @@ def compare_stored(stored: Stored, computed: Carried) -> list[PartComparison]:
     return list(_arrays(stored, computed) if stored.zarr else _table(stored, computed))
 
 
-# -------------------------------------------------------------------------------------------------------
-# arrays
+# ----------------------------------------------------------------------------------------------------- arrays
 
 
 def _arrays(stored: Stored, computed: Carried) -> Iterator[PartComparison]:
@@ -161,8 +160,7 @@ def _deviation(found: Any, again: Any) -> str | None:
     return repr(largest) if np.isfinite(largest) else "inf"
 
 
-# --------------------------------------------------------------------------------------------------------
-# tables
+# ----------------------------------------------------------------------------------------------------- tables
 
 
 def _table(stored: Stored, computed: Carried) -> Iterator[PartComparison]:

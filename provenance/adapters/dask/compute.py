@@ -252,8 +252,7 @@ def _quiet() -> Iterator[None]:
     yield
 
 
-# --------------------------------------------------------------------------- workers without the user's
-# main module
+# --------------------------------------------------------------------- workers without the user's main module
 
 
 class _Hidden:

@@ -23,7 +23,7 @@ from provenance.adapters.dask.steps import BadInputError
 from provenance.errors import MalformedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from provenance.adapters.dask.compute import Compute
     from provenance.adapters.dask.emission import Outlet
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.operations import SplitTable
     from provenance.adapters.dask.planning import Plan
     from provenance.core.digests import TreeEntry
+    from provenance.core.kinds import Partition, Stage
     from provenance.ports import PrivateNames, Recorder
 
 __all__ = ["Execution", "Limits", "Session"]
@@ -56,6 +57,8 @@ class Session:
         names: the private store.
         outlet: where workers put records.
         compute: gives what computes, opened when it is first needed.
+        stages: the stages that are on the log.
+        records: the partition records that are.
         names_are_personal: whether files' names become tokens.
         stop_on_bad_input: whether an item that cannot be used ends the run.
     """
@@ -67,6 +70,8 @@ class Session:
     names: PrivateNames
     outlet: Outlet
     compute: Callable[[], Compute]
+    stages: Callable[[], Mapping[bytes, Stage]]
+    records: Callable[[], Iterable[tuple[bytes, Partition]]]
     names_are_personal: bool = True
     stop_on_bad_input: bool = False
 

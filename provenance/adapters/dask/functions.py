@@ -8,7 +8,6 @@ changed transform. What cannot be identified is refused when the stage is made, 
 
 from __future__ import annotations
 
-import ast
 import dis
 import functools
 import hashlib
@@ -21,13 +20,13 @@ import sys
 import textwrap
 import threading
 import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask
 
+from provenance.adapters.dask.source_text import function_source, no_source
 from provenance.core.kinds import Transform
 from provenance.core.transforms import named_digest, syntax_digest, value_digest
 from provenance.errors import ConfigError, ProvenanceError
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["bind", "builtin_transform", "identify", "import_function", "is_importable", "transform_name"]
 
 _MAIN = "__main__"
-_INTO_MODULE = "Put the function into a module that can be imported, or into a cell of a notebook."
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 _OURS = "provenance.adapters.dask"
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.local)
@@ -139,8 +137,7 @@ def import_function(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-# ------------------------------------------------------------------------------------------- modules,
-# packages
+# ------------------------------------------------------------------------------------------ modules, packages
 
 
 def _module_of(fn: Any) -> str:
@@ -183,8 +180,7 @@ def _is_installed(module: str) -> bool:
     return place is not None and not _PACKAGES.isdisjoint(Path(place).parts)
 
 
-# ----------------------------------------------------------------------------------------------------
-# looking in
+# ------------------------------------------------------------------------------------------------- looking in
 
 
 @dataclass(slots=True)
@@ -200,7 +196,7 @@ class _Inspector:
             owner = self.value(fn.__self__, "self")
             return source, syntax, named_digest("method", captured, owner)
         if isinstance(fn, types.FunctionType):
-            source = _function_source(fn)
+            source = function_source(fn)
             return source, syntax_digest(source), self._captured(fn)
         if isinstance(fn, type):
             return self._describe_class(fn)
@@ -282,7 +278,7 @@ class _Inspector:
         try:
             source = textwrap.dedent(inspect.getsource(kind))
         except (OSError, TypeError) as error:
-            raise _no_source(kind.__qualname__) from error
+            raise no_source(kind.__qualname__) from error
         # What a decorator generated (a dataclass's __repr__) has no source of its own, and adds nothing to
         # the class's.
         methods = [value for value in vars(kind).values() if isinstance(value, types.FunctionType)]
@@ -342,67 +338,3 @@ def _global_names(code: types.CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             names |= _global_names(constant)
     return names
-
-
-# --------------------------------------------------------------------------------------------------- source
-# text
-
-
-def _function_source(fn: types.FunctionType) -> str:
-    """The source of exactly this function, decorators included."""
-    code = fn.__code__
-    try:
-        lines, _ = inspect.findsource(code)
-    except (OSError, TypeError) as error:
-        raise _no_source(fn.__qualname__) from error
-    text = "".join(lines)
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        raise _other_source(fn.__qualname__) from None
-    found = [node for node in ast.walk(tree) if _is_of(node, code)]
-    if len(found) > 1:
-        found = [node for node in found if _spans(node, code)]
-    if len(found) != 1:
-        raise _other_source(fn.__qualname__)
-    (node,) = found
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-    if isinstance(node, ast.Lambda):
-        return ast.get_source_segment(text, node) or ""
-    return textwrap.dedent("".join(text.splitlines(keepends=True)[first - 1 : node.end_lineno]))
-
-
-def _is_of(node: ast.AST, code: types.CodeType) -> typing.TypeGuard[ast.FunctionDef | ast.Lambda]:
-    if isinstance(node, ast.Lambda):
-        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != code.co_name:
-        return False
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    named = tuple(argument.arg for argument in arguments) == code.co_varnames[: code.co_argcount]
-    return first == code.co_firstlineno and named
-
-
-def _spans(node: ast.AST, code: types.CodeType) -> bool:
-    """Of several lambdas that begin on one line: whether this one's body is where the code comes from."""
-    body = node.body if isinstance(node, ast.Lambda) else None
-    if body is None:
-        return True
-    places = [place for place in code.co_positions() if place[2] is not None and place[0] is not None]
-    return any(
-        (place[0], place[2], place[1], place[3])
-        == (body.lineno, body.col_offset, body.end_lineno, body.end_col_offset)
-        for place in places
-    )
-
-
-def _no_source(name: str) -> ConfigError:
-    return ConfigError(f"the source of {name} cannot be read", reason="source-missing", remedy=_INTO_MODULE)
-
-
-def _other_source(name: str) -> ConfigError:
-    return ConfigError(
-        f"the source that is found for {name} is not that of the function which would run",
-        reason="source-differs",
-        remedy="The file was edited since it was imported: start Python again. " + _INTO_MODULE,
-    )

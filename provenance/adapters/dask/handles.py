@@ -49,6 +49,7 @@ class Node:
         graph: that graph.
         building: of a sink, where it writes.
         holds_files: whether the partitions are lists of `File`.
+        is_stored: whether the partitions are read back from a sink's store, and are on record already.
     """
 
     record: bytes
@@ -65,6 +66,7 @@ class Node:
     graph: Mapping[Any, Any] = field(default_factory=dict)
     building: Building | None = None
     holds_files: bool = False
+    is_stored: bool = False
 
     @property
     def name(self) -> str:
@@ -78,7 +80,8 @@ class Node:
 
     def key(self, number: int) -> str:
         """The graph key of a partition: the stage record's id makes it unique."""
-        return f"{_graph_name(self.name)}-{self.record.hex()[:32]}-{number}"
+        prefix = "stored_" if self.is_stored else ""
+        return f"{prefix}{_graph_name(self.name)}-{self.record.hex()[:32]}-{number}"
 
 
 def _graph_name(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from provenance.adapters.dask.operations import Piece, piece_of
 from provenance.adapters.dask.steps import Chain, Step, run_chain, take_records
+from provenance.adapters.dask.stored import load_stored
 from provenance.core.completeness import is_sink
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _is_head(
     ready: Mapping[Node, Any],
 ) -> bool:
     """Whether the node's partitions are values of the graph; the others exist within a task only."""
-    if node in targets or node in ready or consumers[id(node)] != 1:
+    if node in targets or node in ready or node.is_stored or consumers[id(node)] != 1:
         return True
     (child,) = (other for other in nodes if node in other.parents)
     return child.is_wide or len(child.parents) != 1
@@ -113,6 +114,10 @@ class _Builder:
 
     def add(self, node: Node, graph: dict[Any, Any], heads: set[int]) -> None:
         """Add the tasks of a head, with the nodes that run in them."""
+        if node.is_stored:
+            for number in range(node.partitions):
+                graph[node.key(number)] = (load_stored, node.payloads[number])
+            return
         members = [node]
         while members[0].parents and not members[0].is_wide and id(members[0].parents[0]) not in heads:
             members.insert(0, members[0].parents[0])

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provenance.adapters.dask import building, comparing, functions
+from provenance.adapters.dask import comparing, functions, wide
 from provenance.adapters.dask.handles import Node
 from provenance.adapters.dask.operations import Gather, MapFiles, MapPartition, SplitTable
 from provenance.adapters.dask.planning import plan as plan_graph
@@ -119,8 +119,7 @@ class DaskReplayer:
             self._compute = self._open()
         return self._compute
 
-    # ------------------------------------------------------------------------------------------ drawing the
-    # graph
+    # -------------------------------------------------------------------------------------- drawing the graph
 
     def _draw(self, plan: ReplayPlan) -> dict[bytes, Node]:
         if self._drawn is not None and self._drawn[0] is plan:
@@ -226,13 +225,13 @@ class DaskReplayer:
         parameters = stage.parameters
         split = None
         if "npartitions" in parameters:
-            keys, pieces = building.wide_by_number(stage.name, parent, parameters["npartitions"])
+            keys, pieces = wide.wide_by_number(stage.name, parent, parameters["npartitions"])
         elif parameters["by"] == "key" and (parent.holds_files or any(parent.keys)):
-            keys, pieces = building.wide_by_key(stage.name, parent)
+            keys, pieces = wide.wide_by_key(stage.name, parent)
         else:
             split = SplitTable(parameters["by"])
             secret = self._names.secret()
-            keys, pieces, _ = building.wide_by_value(
+            keys, pieces, _ = wide.wide_by_value(
                 self._values(parent, split), lambda value: key_token(secret, value)
             )
         builtin = stage.transform.name == "provenance:gather"

@@ -17,16 +17,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dask
-
-from provenance import files as local_files
-from provenance.adapters.dask import building, sources, tables
-from provenance.adapters.dask.collections import partitions_of
+from provenance.adapters.dask import wide
+from provenance.adapters.dask.checks import schema_of
 from provenance.adapters.dask.execution import Execution
 from provenance.adapters.dask.handles import Handle, Sink
+from provenance.adapters.dask.manual import ManualStages, StageRecorder
 from provenance.adapters.dask.operations import SplitTable
+from provenance.adapters.dask.reading import Reading
 from provenance.core.tokens import key_token
-from provenance.errors import ConfigError
+from provenance.errors import ConfigError, ProvenanceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,18 +34,22 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.building import Replay
     from provenance.adapters.dask.execution import Limits, Session
     from provenance.adapters.dask.handles import Node
+    from provenance.core.kinds import Stage
+    from provenance.core.lineage import Ref
 
 __all__ = ["Run"]
 
 
-class Run:
+class Run(Reading):
     """One run, from its first stage to its seal. Made by ``provenance.run``, ``start`` and ``attach``."""
 
     def __init__(self, session: Session, limits: Limits) -> None:
-        self._session = session
-        self._limits = limits
+        super().__init__(session, limits)
         self._execution = Execution(session)
-        self._builder = building.Builder(session.run, session.version, session.recorder.draft)
+        self._manual = ManualStages(
+            self._make_manual, session.outlet, session.names, session.names_are_personal
+        )
+        self._sealed = False
         self._made: list[Node] = []
         self._sinks: list[Node] = []
 
@@ -55,96 +58,73 @@ class Run:
         """The run's id, in hex; `attach` goes on from it."""
         return self._session.run.hex()
 
-    # ----------------------------------------------------------------------------------------------------
-    # sources
+    # ------------------------------------------------------------------------------------------------ by hand
 
-    def files(
+    def recorder(
         self,
-        where: str | Path | Iterable[str | Path],
+        name: str,
+        fn: Callable[..., Any] | None = None,
         *,
-        root: str | Path | None = None,
-        key: Callable[[str], str | int | None] | Mapping[str, str | int] | None = None,
-        name: str = "raw",
-        group_bytes: int | None = None,
-        group_files: int = 200,
-    ) -> Handle:
-        """Files as they are found: a partition is a list of `File`, a few small ones or a large one.
+        parents: Iterable[StageRecorder | Handle] = (),
+        schema: Any = None,
+        **params: Any,
+    ) -> StageRecorder:
+        """For graphs that one does not rewrite: something that any task can record its output with.
+
+        The stage is on the log when this returns.
 
         Args:
-            where: a folder, a pattern (``recordings/**/*.wav``) or paths.
-            root: what names are relative to; by default the folder, or the part before the first wildcard.
-            key: what a file belongs to, e.g. its speaker, from its path below the root: a function or a
-                mapping. A partition holds one key only.
             name: the stage's name.
-            group_bytes: size up to which files share a partition.
-            group_files: how many may share one, at most 200.
-
-        Raises:
-            ConfigError: nothing matches.
-            MalformedError: a name or a link that cannot be recorded, naming the file.
+            fn: what computes it; without it the record says only that somebody did.
+            parents: the recorders (or handles) of the stages that its inputs come from.
+            schema: as `Handle.stage`.
+            **params: what ``fn`` is called with, as plain values.
         """
-        return self._handle(self._files(where, root, key, name, group_bytes, group_files))
+        records = [
+            parent.stage if isinstance(parent, StageRecorder) else bytes.fromhex(parent.id)
+            for parent in parents
+        ]
+        self._check_open()
+        return self._manual.recorder(name, fn, records, schema_of(schema), params)
 
-    def csv(
+    def record(
         self,
-        where: str | Path | Iterable[str | Path],
+        output: Any,
         *,
-        root: str | Path | None = None,
-        name: str = "csv",
-        types: dict[str, str] | None = None,
-        delimiter: str = ",",
-        arrow: bool = False,
-    ) -> Handle:
-        """CSV files, one a partition: a source stage ``NAME.files``, and the rows behind it.
+        inputs: Iterable[Ref | str | Path] = (),
+        stage: str,
+        number: int | None = None,
+        fn: Callable[..., Any] | None = None,
+    ) -> Ref:
+        """Record one output of a program that is not written in stages; on the log when it returns.
 
         Args:
-            where: as `files`.
-            root: as `files`.
-            name: the stage's name.
-            types: type strings (``f64``, ``utf8``) of columns; the others are worked out from the first file.
-            delimiter: between values.
-            arrow: partitions are pyarrow Tables instead of pandas DataFrames.
+            output: a frame, a table, an array, a list, or a dict of named arrays and tables.
+            inputs: paths of files, and what earlier calls returned.
+            stage: the stage's name; its first call makes it, with these inputs' stages as its parents.
+            number: the partition's number; by default the next.
+            fn: what computed it.
 
-        Raises:
-            ConfigError: as `files`; the first file's types cannot be worked out.
+        Returns:
+            What to give as an input where the output is used.
         """
-        return self._tables(where, root, name, tables.CsvFormat(delimiter), types, arrow)
+        self._check_open()
+        return self._manual.record(output, inputs=list(inputs), stage=stage, number=number, fn=fn)
 
-    def parquet(
+    def _make_manual(
         self,
-        where: str | Path | Iterable[str | Path],
-        *,
-        root: str | Path | None = None,
-        name: str = "parquet",
-        arrow: bool = False,
-    ) -> Handle:
-        """Parquet files, one a partition: a source stage ``NAME.files``, and the rows behind it.
+        name: str,
+        fn: Callable[..., Any] | None,
+        parents: tuple[bytes, ...],
+        schema: Any,
+        params: dict[str, Any],
+    ) -> tuple[bytes, Stage]:
+        stage_id, stage = self._builder.manual(name, fn, parents, schema, params)
+        self._session.recorder.publish([stage_id])
+        self._execution.computed = True
+        return stage_id, stage
 
-        Args:
-            where: as `files`.
-            root: as `files`.
-            name: the stage's name.
-            arrow: partitions are pyarrow Tables instead of pandas DataFrames.
-
-        Raises:
-            ConfigError: as `files`; the first file cannot be read.
-        """
-        return self._tables(where, root, name, tables.ParquetFormat(), None, arrow)
-
-    def collection(self, collection: Any, *, name: str = "collection", schema: Any = None) -> Handle:
-        """The partitions of a Dask DataFrame, Series, Bag or Array, frozen as they are now.
-
-        What is upstream of it is not recorded, and a replay cannot run it again.
-
-        Args:
-            collection: the collection.
-            name: the stage's name.
-            schema: as `Handle.stage`; by default what the collection says of itself.
-        """
-        return self._handle(partitions_of(self._builder, name, collection, building.schema_of(schema)))
-
-    # -----------------------------------------------------------------------------------------------------
-    # the end
+    # ------------------------------------------------------------------------------------------------ the end
 
     def compute(self) -> None:
         """Compute what is to be written and has not been; stages that several sinks need are computed once.
@@ -152,6 +132,7 @@ class Run:
         Raises:
             ProvenanceError: what a stage met; what a transform raised goes on as it is.
         """
+        self._check_open()
         sinks, self._sinks = self._sinks, []
         self._keep_rows()
         self._execution.write(sinks)
@@ -174,7 +155,9 @@ class Run:
             self._abort(error)
             raise
         self._execution.close()
-        return self._session.recorder.seal(status).hex()
+        seal = self._session.recorder.seal(status).hex()
+        self._sealed = True
+        return seal
 
     def close(self) -> None:
         """Let go of the cluster without sealing: another cell, script or task goes on with ``attach``."""
@@ -196,13 +179,20 @@ class Run:
 
     def _abort(self, error: BaseException) -> None:
         """Seal as aborted; what went wrong before is what the user has to see, whatever goes wrong now."""
-        from provenance.errors import ProvenanceError
-
         self._execution.abandon()
+        self._sealed = True
         try:
             self._session.recorder.seal("aborted")
         except ProvenanceError as second:
             error.add_note(f"The run could not be sealed as aborted: {second.message}")
+
+    def _check_open(self) -> None:
+        if self._sealed:
+            raise ConfigError(
+                f"run {self.id}: it is sealed",
+                reason="sealed",
+                remedy="Start a new run: what is sealed is over.",
+            )
 
     def _check_something_done(self) -> None:
         if self._made and not self._execution.computed:
@@ -212,8 +202,7 @@ class Run:
                 remedy="Call .write(path) on the last stage.",
             )
 
-    # ------------------------------------------------------------------------------------ what handles call
-    # back for
+    # ----------------------------------------------------------------------------- what handles call back for
 
     def _stage(
         self,
@@ -227,7 +216,7 @@ class Run:
         replay: Replay,
     ) -> Handle:
         node = self._builder.stage(
-            name, parent, fn, params, each=each, schema=building.schema_of(schema), replay=replay
+            name, parent, fn, params, each=each, schema=schema_of(schema), replay=replay
         )
         return self._handle(node)
 
@@ -251,15 +240,15 @@ class Run:
             )
         split = None
         if npartitions is not None:
-            keys, pieces = building.wide_by_number(name, parent, npartitions)
+            keys, pieces = wide.wide_by_number(name, parent, npartitions)
         elif by == "key" and (parent.holds_files or any(parent.keys)):
-            keys, pieces = building.wide_by_key(name, parent)
+            keys, pieces = wide.wide_by_key(name, parent)
         else:
             split = SplitTable(str(by))
             self._keep_rows()
             found = self._execution.values(parent, split)
             secret = self._session.names.secret()
-            keys, pieces, plain = building.wide_by_value(found, lambda value: key_token(secret, value))
+            keys, pieces, plain = wide.wide_by_value(found, lambda value: key_token(secret, value))
             self._builder.rows += [("key", token, value) for token, value in plain.items()]
         node = self._builder.wide(
             name,
@@ -270,7 +259,7 @@ class Run:
             pieces=pieces,
             keys=keys,
             split=split,
-            schema=building.schema_of(schema),
+            schema=schema_of(schema),
             replay=replay,
         )
         return self._handle(node)
@@ -300,50 +289,3 @@ class Run:
         rows, self._builder.rows = self._builder.rows, []
         if rows:
             self._session.names.remember(rows)
-
-    def _files(
-        self,
-        where: str | Path | Iterable[str | Path],
-        root: str | Path | None,
-        key: Callable[[str], str | int | None] | Mapping[str, str | int] | None,
-        name: str,
-        group_bytes: int | None,
-        most: int,
-    ) -> Node:
-        if dask.is_dask_collection(where):
-            raise ConfigError(
-                f"a {type(where).__qualname__} is no place of files",
-                reason="not-a-handle",
-                remedy="Give it to run.collection(…).",
-            )
-        base, found = sources.find_files(where, root=root)
-        if key is not None:
-            found = sources.with_keys(found, key if callable(key) else key.get)
-        named = list(
-            sources.tokens_of(found, self._session.names.secret(), personal=self._session.names_are_personal)
-        )
-        return self._builder.files(
-            name,
-            base,
-            named,
-            limit=self._limits.file_bytes,
-            target_bytes=self._limits.group_bytes if group_bytes is None else group_bytes,
-            most=most,
-        )
-
-    def _tables(
-        self,
-        where: str | Path | Iterable[str | Path],
-        root: str | Path | None,
-        name: str,
-        format_: tables.TableFormat,
-        types: dict[str, str] | None,
-        arrow: bool,
-    ) -> Handle:
-        parent = self._files(where, root, None, f"{name}.files", 0, 1)
-        _, path, _ = parent.payloads[0].entries[0]
-        limit = self._limits.file_bytes
-        schema = tables.declared(
-            format_, lambda: local_files.read_file(Path(path), limit) or b"", types, pandas=not arrow
-        )
-        return self._handle(self._builder.tables(name, parent, format_, schema, pandas=not arrow))

@@ -47,9 +47,10 @@ class WriteParquet:
         entry = TreeEntry(name, len(data), hashlib.sha256(data).digest())
         subject = Subject(name, {"sha256": entry.sha256.hex(), logical.kind: logical.hex})
         measured = Measured((subject,), decoded.num_rows, len(data))
-        commit: Any = tuple
-        if self.building is not None:
-            commit = functools.partial(_commit, self.building, data, entry)
+        if self.building is None:
+            # As `Run.stored` gives it to stages that went on from the store.
+            return Made(decoded.to_pandas(), (parent.ref,), parent.ref.key, measured=measured)
+        commit = functools.partial(_commit, self.building, data, entry)
         return Made(None, (parent.ref,), parent.ref.key, measured=measured, commit=commit)
 
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.steps import Work
     from provenance.core.lineage import Ref
 
-__all__ = ["WriteZarr", "finish_zarr", "read_zarr_part"]
+__all__ = ["WriteZarr", "arrays_of", "finish_zarr", "read_zarr_part", "stored_form"]
 
 _ROOT = "zarr.json"
 _CHUNK_BYTES = 1 << 20
 _SHARD_BYTES = 64 << 20
 
 
-class HashingStore(WrapperStore[Any]):
+class HashingStore(WrapperStore[Any]):  # type: ignore[misc] # zarr is not looked into
     """Passes everything on to another store, and keeps size and SHA-256 of each object that is set."""
 
     def __init__(self, store: Any, objects: dict[str, tuple[int, bytes]] | None = None) -> None:
@@ -74,7 +74,10 @@ class HashingStore(WrapperStore[Any]):
 
 @dataclass(frozen=True, slots=True)
 class WriteZarr:
-    """Writes a partition's arrays; without a building into memory only, to be measured (a replay)."""
+    """Writes a partition's arrays; without a building into memory only, to be measured (a replay).
+
+    There it hands on what it stored, for stages that went on from the store.
+    """
 
     building: Building | None
     chunk_bytes: int = _CHUNK_BYTES
@@ -87,7 +90,7 @@ class WriteZarr:
         if self.building is None:
             store = HashingStore(MemoryStore())
             measured = self._write(store, parts, work.number, parent.ref)
-            return Made(None, (parent.ref,), parent.ref.key, measured=measured, commit=lambda: ())
+            return Made(stored_form(parts), (parent.ref,), parent.ref.key, measured=measured)
         with self.building.waiting() as place:
             store = HashingStore(LocalStore(place))
             measured = self._write(store, parts, work.number, parent.ref)
@@ -166,6 +169,11 @@ def arrays_of(data: Any, stage: str) -> dict[str, Any]:
         reason="not-arrays",
         remedy="Return a NumPy array or a dict of them, or write tables to a folder of Parquet.",
     )
+
+
+def stored_form(parts: dict[str, Any]) -> Any:
+    """A partition as it is read back: the one part ``data`` is an array, anything else a dict of arrays."""
+    return parts["data"] if set(parts) == {"data"} else parts
 
 
 def layout(

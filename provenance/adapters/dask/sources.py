@@ -83,8 +83,7 @@ class ReadFiles:
         return item.reject(Rejected("unreadable")) if data is None else item.with_data(data)
 
 
-# ------------------------------------------------------------------------------------------------ on the
-# driver
+# ---------------------------------------------------------------------------------------------- on the driver
 
 
 def find_files(

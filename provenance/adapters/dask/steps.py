@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.emission import Outlet
     from provenance.core.digests import TreeEntry
 
-__all__ = ["BadInputError", "Chain", "Made", "Operation", "Step", "Work", "run_chain", "take_records"]
+__all__ = [
+    "BadInputError",
+    "Chain",
+    "Made",
+    "Operation",
+    "Step",
+    "Work",
+    "record_made",
+    "run_chain",
+    "take_records",
+]
 
 
 class BadInputError(MalformedError):
@@ -122,7 +132,7 @@ def run_chain(chain: Chain, number: int, payload: Any, parents: Sequence[Carried
     for step in chain.steps:
         work = Work(step.name, number, payload, carried, step.schema)
         made = _apply(step, work)
-        ref, record = _record(step, work, made)
+        ref, record = record_made(step, work, made)
         records.append((step.stage, record))
         carried, payload = (Carried(made.data, ref),), None
     (last,) = carried
@@ -131,9 +141,9 @@ def run_chain(chain: Chain, number: int, payload: Any, parents: Sequence[Carried
         kept = tuple(record for _, record in records)
     else:
         chain.outlet.emit(records)
-    if made is not None and made.commit is not None:
-        return Done(last.ref, tuple(made.commit()), kept)
-    return Done(last.ref, (), kept) if made is None or made.measured else Carried(last.data, last.ref, kept)
+    if chain.steps[-1].is_sink:
+        return Done(last.ref, tuple(made.commit()) if made is not None and made.commit else (), kept)
+    return Carried(last.data, last.ref, kept)
 
 
 def take_records(carried: Carried | Done) -> tuple[bytes, ...]:
@@ -153,7 +163,8 @@ def _apply(step: Step, work: Work) -> Made:
         raise
 
 
-def _record(step: Step, work: Work, made: Made) -> tuple[Ref, bytes]:
+def record_made(step: Step, work: Work, made: Made) -> tuple[Ref, bytes]:
+    """The reference and the record of what was made; nothing is emitted."""
     rejected = made.rejected or rejection(made.data)
     if step.stop_on_bad_input:
         _check_usable(step, work, made, rejected)

@@ -7,6 +7,7 @@ first file, or given, and stand in the stage's record.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from provenance.adapters.dask.steps import Made
 from provenance.errors import ConfigError, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CsvFormat", "ParquetFormat", "ReadTables", "TableFormat", "declared"]
 
+_TRIED = 20  # files at the beginning that may be unreadable
 _SAMPLE = 1 << 20  # bytes of the first file from which the types of a CSV are worked out
 
 
@@ -136,28 +138,46 @@ class ReadTables:
 
 
 def declared(
-    format_: TableFormat, sample: Callable[[], bytes], types: dict[str, str] | None, *, pandas: bool
+    format_: TableFormat,
+    samples: Iterable[Callable[[], bytes]],
+    types: dict[str, str] | None,
+    *,
+    pandas: bool,
 ) -> pa.Schema:
-    """The schema that the stage declares: what the first file holds, with the types that were given.
+    """The schema that the stage declares: what the first readable file holds, with the types that were given.
+
+    Args:
+        format_: of the files.
+        samples: read the files, in order.
+        types: type strings of columns.
+        pandas: whether partitions are pandas frames, which have their own idea of some types.
 
     Raises:
-        ConfigError: ``no-schema``, the first file cannot be read; ``types``, a column is not there.
+        ConfigError: ``no-schema``, none of the first files can be read; ``types``, a column is not there.
         MalformedError: a type text means nothing.
     """
     from provenance.core.digests import declare_schema, decode_type
 
-    try:
-        table = format_.sample(sample())
-    except Rejected as why:
-        raise ConfigError(
-            f"the first file's types cannot be worked out: {why.message}",
-            reason="no-schema",
-            remedy="Mend or remove the first file.",
-        ) from why
     chosen = {name: decode_type(text) for name, text in (types or {}).items()}
+    table = _first_readable(format_, samples)
     missing = set(chosen) - set(table.schema.names)
     if missing:
         raise ConfigError(f"types: there is no column {min(missing)!r}", reason="types")
     for name, kind in chosen.items():
-        table = table.set_column(table.schema.names.index(name), name, table.column(name).cast(kind))
+        empty = table.column(name).slice(0, 0).cast(kind)
+        table = table.slice(0, 0).set_column(table.schema.names.index(name), name, empty)
     return declare_schema(table.slice(0, 0).to_pandas() if pandas else table.slice(0, 0))
+
+
+def _first_readable(format_: TableFormat, samples: Iterable[Callable[[], bytes]]) -> pa.Table:
+    reasons = []
+    for sample in itertools.islice(samples, _TRIED):
+        try:
+            return format_.sample(sample())
+        except Rejected as why:  # what it says may quote the data
+            reasons.append(why.reason)
+    raise ConfigError(
+        f"none of the first {len(reasons)} files can be read: {', '.join(dict.fromkeys(reasons))}",
+        reason="no-schema",
+        remedy="Mend or remove them: the columns and their types are taken from the first readable file.",
+    )

@@ -5,9 +5,18 @@ upon it. Importing this package imports web3.py, which takes a second: whoever w
 late.
 """
 
-from provenance.adapters.evm._codec import Revert
-from provenance.adapters.evm._node import Node, NodeRefusedError
-from provenance.adapters.evm._reader import EvmReader
-from provenance.adapters.evm._transactor import EvmTransactor, created_address
+import sys
+
+_RECURSION = sys.getrecursionlimit()
+
+from provenance.adapters.evm._codec import Revert  # noqa: E402
+from provenance.adapters.evm._node import Node, NodeRefusedError  # noqa: E402
+from provenance.adapters.evm._reader import EvmReader  # noqa: E402
+from provenance.adapters.evm._transactor import EvmTransactor, created_address  # noqa: E402
+
+# A library below web3.py (py_ecc) sets it to 100,000 for the whole process. There a nested JSON text, of a
+# node or of anybody who writes to the log, would overrun the stack and end the process instead of being
+# refused.
+sys.setrecursionlimit(_RECURSION)
 
 __all__ = ["EvmReader", "EvmTransactor", "Node", "NodeRefusedError", "Revert", "created_address"]

@@ -1,28 +1,27 @@
-"""One node's JSON-RPC, through web3.py's HTTP provider, with every answer bounded and none believed.
+"""One node's JSON-RPC over HTTP, with every answer bounded and none believed.
 
-web3 brings the transport and the codecs; its own reading of answers is left out, for it raises whatever a
-hostile answer makes it raise. Here an answer has a limit in bytes and in seconds, is a JSON-RPC answer, and
-its quantities and bytes are read by `quantity` and `data` alone.
+web3.py brings the contract's codecs and the signing, but its provider is left out: it sets an answer no
+limit, takes a batch's answers in whatever order they claim, and raises whatever a hostile answer makes it
+raise. Here an answer has a limit in bytes and in seconds and answers its own question, and its quantities
+and bytes are read by `quantity` and `data` alone.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from web3 import HTTPProvider
-from web3.exceptions import Web3Exception
 
 from provenance.errors import ConfigError, MalformedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from web3.types import RPCEndpoint
 
 __all__ = ["Node", "NodeRefusedError", "data", "member", "quantity"]
 
@@ -66,12 +65,10 @@ class Node:
         # A proxy of the environment is for the outside; what listens on this machine is asked directly.
         session.trust_env = parts.hostname not in {"127.0.0.1", "localhost", "::1"}
         session.mount(f"{parts.scheme}://", _BoundedAdapter(max_answer, timeout))
-        self._provider = HTTPProvider(
-            url,
-            request_kwargs={"timeout": timeout, "allow_redirects": False},
-            session=session,
-            exception_retry_configuration=None,
-        )
+        self._url = url
+        self._timeout = timeout
+        self._session = session
+        self._ids = itertools.count(1)
 
     def call(self, method: str, *params: object) -> object:
         """The result of one call; JSON values as they came.
@@ -81,36 +78,66 @@ class Node:
             UnavailableError: it did not answer in time.
             MalformedError: its answer is none.
         """
-        return self._result(method, self._ask(method, [*params]))
+        return self._result(method, self._ask([(method, params)], batch=False)[0])
 
     def batch(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[object]:
         """The results of several calls, in their order, asked in one request; errors as in `call`."""
-        if not calls:
-            return []
-        requested = [(cast("RPCEndpoint", method), list(params)) for method, params in calls]
-        answers = self._guarded(lambda: self._provider.make_batch_request(requested))
-        if not isinstance(answers, list) or len(answers) != len(calls):
-            raise self._malformed(f"expected {len(calls)} answers to one request")
+        answers = self._ask(calls, batch=True) if calls else []
         return [self._result(method, answer) for (method, _), answer in zip(calls, answers, strict=True)]
 
-    def _ask(self, method: str, params: list[object]) -> object:
-        return self._guarded(lambda: self._provider.make_request(cast("RPCEndpoint", method), params))
+    def _ask(self, calls: Sequence[tuple[str, Sequence[object]]], *, batch: bool) -> list[dict[str, Any]]:
+        """Ask all at once; the answers, in the order of the calls whatever theirs was."""
+        questions = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
+            for number, (method, params) in zip(self._ids, calls, strict=False)
+        ]
+        found = self._post(questions if batch else questions[0])
+        if isinstance(found, dict) and found.get("error") is not None and found.get("id") is None:
+            return [found] * len(questions)  # what was wrong with the request as a whole
+        answers = found if batch and isinstance(found, list) else [found]
+        by_number = {
+            answer["id"]: answer
+            for answer in answers
+            if isinstance(answer, dict) and type(answer.get("id")) is int
+        }
+        numbers = [question["id"] for question in questions]
+        if len(answers) != len(numbers) or by_number.keys() != set(numbers):
+            raise self._malformed(f"expected {len(numbers)} JSON-RPC answers to as many questions")
+        return [by_number[number] for number in numbers]
 
-    def _guarded(self, ask: Any) -> object:
+    def _post(self, body: object) -> object:
+        headers = {"Content-Type": "application/json"}
         try:
-            return ask()
-        except requests.RequestException as error:
-            raise UnavailableError(
-                f"the chain's node at {self.name} does not answer ({type(error).__name__})",
-                reason="node-unreachable",
-                remedy="Start the chain (provenance up for the embedded one), or correct chain_url.",
-            ) from None  # the foreign error may show addresses in full
-        except (Web3Exception, ValueError, TypeError, KeyError, RecursionError):
-            raise self._malformed("no JSON-RPC answer") from None
+            response = self._session.post(
+                self._url,
+                json.dumps(body).encode(),
+                headers=headers,
+                timeout=self._timeout,
+                allow_redirects=False,
+            )
+        except (
+            requests.Timeout,
+            requests.ConnectionError,
+            requests.exceptions.ChunkedEncodingError,
+        ) as error:
+            raise self._unreachable(type(error).__name__) from None  # it may show addresses in full
+        except requests.RequestException:
+            raise self._malformed("no HTTP") from None
+        try:
+            return json.loads(response.content)
+        except (ValueError, RecursionError):
+            if response.status_code != requests.codes.ok:
+                raise self._unreachable(f"HTTP status {response.status_code}") from None
+            raise self._malformed("no JSON") from None
 
-    def _result(self, method: str, answer: object) -> object:
-        if not isinstance(answer, dict):
-            raise self._malformed("no JSON-RPC answer")
+    def _unreachable(self, how: str) -> UnavailableError:
+        return UnavailableError(
+            f"the chain's node at {self.name} does not answer ({how})",
+            reason="node-unreachable",
+            remedy="Start the chain (provenance up for the embedded one), or correct chain_url.",
+        )
+
+    def _result(self, method: str, answer: dict[str, Any]) -> object:
         error = answer.get("error")
         if error is not None:
             if not isinstance(error, dict) or not isinstance(error.get("code"), int):

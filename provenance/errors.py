@@ -27,6 +27,7 @@ __all__ = [
     "PendingError",
     "ProvenanceError",
     "Rejected",
+    "ReplayWarning",
     "UnavailableError",
     "VerificationError",
 ]
@@ -120,6 +121,10 @@ class Rejected(MalformedError):  # noqa: N818 - users raise and return it as an 
                 f"reason {reason!r:.80}: expected 1 to 64 lower-case letters, digits and '-'", reason="reason"
             )
         super().__init__(detail or reason, reason=reason)
+
+
+class ReplayWarning(UserWarning):
+    """A stage is recorded, but a replay could not find its transform again."""
 
 
 class UnavailableError(ProvenanceError):

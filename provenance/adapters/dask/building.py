@@ -18,6 +18,7 @@ from provenance.adapters.dask.checks import (
     check_replay,
     encode_arguments,
     encode_pairs,
+    warn_unless_importable,
 )
 from provenance.adapters.dask.handles import Handle, Node
 from provenance.adapters.dask.operations import Gather, MapFiles, MapPartition
@@ -172,6 +173,7 @@ class Builder:
         others = {key: value._node for key, value in values.items() if isinstance(value, Handle)}  # noqa: SLF001
         check_aligned(name, parent, others)
         plain = {key: value for key, value in values.items() if key not in others}
+        warn_unless_importable(name, fn)
         each = (parent.holds_files and not others) if each is None else each
         arguments = encode_arguments(name, plain)
         operation: Operation = MapFiles(fn, plain) if each else MapPartition(fn, plain, tuple(others))
@@ -210,6 +212,7 @@ class Builder:
         values = dict(params)
         if fn is not None:
             fn, values = functions.bind(fn, values)
+            warn_unless_importable(name, fn)
         return self.node(
             name,
             self.builtin("gather") if fn is None else functions.identify(fn),

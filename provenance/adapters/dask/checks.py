@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import dask
 
+from provenance.adapters.dask import functions
 from provenance.adapters.dask.handles import Handle
 from provenance.core import digests
 from provenance.core.parameters import encode_parameters
-from provenance.errors import ConfigError
+from provenance.errors import ConfigError, ReplayWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
     from provenance.adapters.dask.handles import Node
     from provenance.core.canonical import JSONObject
 
-__all__ = ["check_aligned", "check_name", "check_replay", "encode_arguments", "encode_pairs", "schema_of"]
+__all__ = [
+    "check_aligned",
+    "check_name",
+    "check_replay",
+    "encode_arguments",
+    "encode_pairs",
+    "schema_of",
+    "warn_unless_importable",
+]
 
 _PROFILES = ("exact", "logical", "tolerance")
 _AS_HANDLE = (
@@ -82,6 +92,17 @@ def check_replay(profile: str, tolerances: Mapping[str, str]) -> dict[str, str]:
     if (profile == "tolerance") != bool(tolerances):
         raise ConfigError("tolerances go with profile='tolerance', and it with them", reason="tolerance")
     return dict(tolerances)
+
+
+def warn_unless_importable(name: str, fn: Callable[..., Any]) -> None:
+    """Say now, and not in an audit years later, that a stage cannot be replayed."""
+    if not functions.is_importable(fn):
+        warnings.warn(
+            f"stage {name!r}: {functions.transform_name(fn)} cannot be imported by name, so a replay "
+            "cannot run it; define it at the top of a module",
+            ReplayWarning,
+            stacklevel=5,
+        )
 
 
 def check_aligned(name: str, parent: Node, others: Mapping[str, Node]) -> None:

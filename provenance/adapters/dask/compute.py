@@ -29,6 +29,7 @@ __all__ = ["Compute", "InProcess", "OnCluster", "open_compute"]
 _DISTRIBUTION = "provenance-ledger"
 _START_SECONDS = 60
 _CONNECT_SECONDS = 10
+_STOP_SECONDS = 30
 
 
 class Compute(Protocol):
@@ -198,7 +199,7 @@ class OnCluster:
                 future.release()
                 yield key, value
         except BaseException:
-            self._client.cancel(futures, force=True)
+            self._stop(futures, graph)
             raise
 
     def keep(self, graph: Mapping[Any, Any], keys: Sequence[str]) -> Mapping[str, Any]:
@@ -206,11 +207,28 @@ class OnCluster:
         from distributed import as_completed
 
         futures = self._client.get(dict(graph), list(keys), sync=False)
-        for future in as_completed(futures, loop=self._client.loop):
-            with _converted():
-                future.result() if future.status == "error" else None
+        try:
+            for future in as_completed(futures, loop=self._client.loop):
+                if future.status == "error":
+                    with _converted():
+                        future.result()
+        except BaseException:
+            self._stop(futures, graph)
+            raise
         self._kept += futures
         return dict(graph)
+
+    def _stop(self, futures: Sequence[Any], graph: Mapping[Any, Any]) -> None:
+        """Cancel, and wait for what runs: a task that had begun may still put records on the log."""
+        ours = set(map(str, graph))
+        self._client.cancel(futures, force=True)
+        pause = threading.Event()
+        for _ in range(_STOP_SECONDS * 10):
+            with contextlib.suppress(OSError, TimeoutError):
+                running = {str(key) for keys in self._client.processing().values() for key in keys}
+                if running.isdisjoint(ours):
+                    return
+            pause.wait(0.1)
 
     def close(self) -> None:
         """End what was started here; a client that was given stays open."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provenance.adapters.dask.environment import describe_environment, environment_id, keep_environment
+from provenance.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from provenance.core.streams import LogIdentity
     from provenance.ports import BatchStore, EventLog
 
 __all__ = ["Outlet"]
@@ -23,6 +25,19 @@ __all__ = ["Outlet"]
 @functools.lru_cache(maxsize=16)
 def _opened(factory: Callable[[], Any]) -> Any:
     return factory()
+
+
+@functools.lru_cache(maxsize=16)
+def _right_log(factory: Callable[[], EventLog], expected: frozenset[LogIdentity]) -> EventLog:
+    """The log, if it is the driver's: on another machine the same path leads to another file."""
+    log: EventLog = _opened(factory)
+    if frozenset(log.identities()) != expected:
+        raise ConfigError(
+            "a worker reaches another event log than the driver, under the same name",
+            reason="other-log",
+            remedy="The embedded log serves processes of one machine: use workers here, or a Kafka log.",
+        )
+    return log
 
 
 @functools.lru_cache(maxsize=64)
@@ -39,17 +54,18 @@ class Outlet:
         run: the run's id.
         log: opens the event log; hashable and picklable.
         store: opens the batch store; the same.
+        identities: of the log as the driver sees it.
         environments: ids of those that the run's record names; any other one is kept when it is met.
     """
 
     run: bytes
     log: Callable[[], EventLog]
     store: Callable[[], BatchStore]
+    identities: frozenset[LogIdentity]
     environments: frozenset[bytes]
 
     def emit(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Append (key, record) pairs; durable when it returns."""
         if environment_id() not in self.environments:
             _met(self.store, self.run)
-        log: EventLog = _opened(self.log)
-        log.append(records)
+        _right_log(self.log, self.identities).append(records)

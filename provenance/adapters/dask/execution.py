@@ -168,6 +168,7 @@ class Execution:
             from provenance.adapters.dask.sinks_zarr import finish_zarr
 
             entries.append(finish_zarr(sink.building, self.session.run.hex(), sink.record.hex()))
+        sink.building.check_whole(entries)
         sink.building.finish()
         self.session.recorder.stored(sink.record, entries)
         self._unfinished.remove(sink)

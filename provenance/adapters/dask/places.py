@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from provenance import files
 from provenance.core.digests import TreeEntry, tree1
-from provenance.errors import ConfigError
+from provenance.errors import ConfigError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from provenance.core.kinds import Partition
 
@@ -96,6 +96,17 @@ class Building:
             raise files.refused(error, Path(self.place), "write") from error
         files.sync_folder(self.path)
         return True
+
+    def check_whole(self, entries: Sequence[TreeEntry]) -> None:
+        """Raise ``UnavailableError`` unless every file that workers wrote is to be seen from here."""
+        for entry in entries:
+            place = self.path / entry.path
+            if not place.is_file() or place.stat().st_size != entry.size:
+                raise UnavailableError(
+                    f"{self.place}: {entry.path}, which a worker wrote, is not to be seen from here",
+                    reason="other-disk",
+                    remedy="Write to a path that the driver and all workers share.",
+                )
 
     def finish(self) -> None:
         """Give the whole store its place; nothing writes to it afterwards."""

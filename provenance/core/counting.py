@@ -46,16 +46,17 @@ def output_id(record: bytes, name: str, digest: Mapping[str, str]) -> bytes:
 
 
 class _IdSet:
-    """Immutable set of 32-byte ids in 32 bytes each."""
+    """Immutable set of 32-byte ids in 64 bytes each."""
 
     def __init__(self, ids: bytes | bytearray) -> None:
-        # Fixed-width byte strings compare as memcmp does when all have the full width; NumPy's stripping of
-        # trailing zeros changes what it shows, not what it compares.
+        # NumPy orders byte strings of one width as memcmp does. What it gives back is without trailing zeros,
+        # so values are compared in the array's own bytes.
         self._sorted = np.sort(np.frombuffer(bytes(ids), dtype=f"S{_ID}"))
+        self._bytes = self._sorted.tobytes()
 
     def __contains__(self, wanted: bytes) -> bool:
-        at = int(np.searchsorted(self._sorted, np.bytes_(wanted)))
-        return at < len(self._sorted) and bool(self._sorted[at] == np.bytes_(wanted))
+        at = int(np.searchsorted(self._sorted, np.array(wanted, dtype=f"S{_ID}")))
+        return self._bytes[at * _ID : (at + 1) * _ID] == wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,3 +258,24 @@ def test_a_source_given_in_memory_has_no_bytes(tmp_path):
 
     report = audited(tmp_path, change)
     assert (len(found(report, "nothing-stored")), report.data.raw_files) == (1, 0)
+
+
+def test_a_store_of_many_objects_is_read_once(world, tmp_path):
+    for number in range(600):  # among so many paths some have hashes that end in a zero byte
+        (world.folder / f"store/p00006/mel/{number}").write_bytes(b"%d" % number)
+    part = world.stored[6].subjects[0]
+    grown = replace(part, digest={**part.digest, "tree1-sha256": world.tree("p00006/mel").hex})
+    changed = World(tmp_path / "second")
+    changed.start()
+    changed.compute()
+    shutil.rmtree(changed.folder)
+    world.folder.joinpath("store").rename(changed.folder.parent / "kept")
+    changed.folder.mkdir()
+    changed.folder.parent.joinpath("kept").rename(changed.folder / "store")
+    world.folder.joinpath("raw").rename(changed.folder / "raw")
+    changed.stored[6] = replace(changed.stored[6], subjects=(grown,))
+    changed.emit()
+    changed.seal()
+    changed.anchor()
+    report = changed.audit()
+    assert (report.exit_code, report.data.objects) == (0, 2 * COUNT + 1 + 600)

@@ -239,9 +239,10 @@ class _Leaves:
         self._order = np.argsort(self._keys)
 
     def find(self, path: str) -> bytes | None:
-        key = np.bytes_(hashlib.sha256(path.encode()).digest())
-        at = int(np.searchsorted(self._keys, key, sorter=self._order))
-        if at >= len(self._order) or self._keys[self._order[at]] != key:
+        key = hashlib.sha256(path.encode()).digest()
+        at = int(np.searchsorted(self._keys, np.array(key, dtype="S32"), sorter=self._order))
+        if at >= len(self._order):
             return None
         index = int(self._order[at]) * 32
-        return bytes(self._values[index : index + 32])
+        # Compared in the bytes themselves: NumPy gives a byte string back without its trailing zeros.
+        return bytes(self._values[index : index + 32]) if self._paths[index : index + 32] == key else None

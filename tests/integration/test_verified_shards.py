@@ -544,6 +544,8 @@ def test_two_workers_see_each_shard_once(world: World, tmp_path: Path, context: 
     assert all(isinstance(shard.parts["features"], torch.Tensor) for shard in found)
     assert shards.opened(verified=True) == [0, 1, 2]
     assert consumption(world, shards, tmp_path).shards.count == 3
+    if context == "spawn":
+        return  # importing torch in two processes once more would show nothing else
     with flipped(objects(world.arrays / "p00001/features")[0]), pytest.raises(VerificationError) as caught:
         list(loader)
     assert "shard 1, part 'p00001/features' of stage 'arrays'" in str(caught.value)

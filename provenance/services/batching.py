@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from provenance.errors import ProvenanceError, UnavailableError, VerificationError
+from provenance.errors import PendingError, ProvenanceError, UnavailableError, VerificationError
 from provenance.services.chain_setup import check_contract, set_up_chain
 from provenance.services.conducting import Conductor, Instruments
 from provenance.services.indexing import Indexed, catch_up
@@ -141,6 +141,12 @@ def run_forever(
         VerificationError: log, files and chain do not fit together; the message says what is lost.
         ConfigError: only a person can change what is wrong.
     """
+    governance = components.governance
+    components = replace(
+        components,
+        publisher=components.publisher.until(stop),
+        governance=None if governance is None else governance.until(stop),
+    )
     run = _Run(components, limits, on_final, jitter)
     failures = 0
     while not stop():
@@ -154,6 +160,8 @@ def run_forever(
                 _log.warning("%s; it is tried again", error.message)
             failures += 1
             run.pause(min(LONGEST_BACKOFF, 0.2 * 2**failures), stop)
+        except PendingError:  # it was told to stop while it waited for a stream to open
+            break
         except VerificationError as error:
             run.recover(error)
     return run.outcome

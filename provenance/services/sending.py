@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from provenance.core.batcher import Account, Ending, Nonces, next_nonce, settle
 from provenance.core.transactions import JournalEntry, TxState
-from provenance.errors import ConfigError
+from provenance.errors import ConfigError, PendingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from provenance.core.transactions import SignedTransaction
     from provenance.ports import Call, Clock, Journal, Transactor
 
@@ -31,6 +33,7 @@ class Sender:
         journal: where its signed transactions are kept.
         clock: the time.
         purpose: which of the journal's entries are this account's.
+        stop: asked while transactions are waited for; see `until`.
         patience: how many seconds the account's nonce may stay below the journal's lowest entry before all
             entries are dropped and signed anew; 0 where blocks do not come back (the embedded chain).
     """
@@ -43,13 +46,29 @@ class Sender:
         *,
         purpose: str = "anchor",
         patience: float = 60.0,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._transactor = transactor
         self._journal = journal
         self._clock = clock
         self._purpose = purpose
+        self._stop = stop
         self._account = Account(patience)
         self._dropped: set[bytes] = set()
+
+    def until(self, stop: Callable[[], bool]) -> Sender:
+        """The same account, which waits for no transaction any more once ``stop`` says so.
+
+        What waits then ends with ``PendingError`` (``reason="stopped"``); the journal has the transaction.
+        """
+        return Sender(
+            self._transactor,
+            self._journal,
+            self._clock,
+            purpose=self._purpose,
+            patience=self._account.patience,
+            stop=stop,
+        )
 
     def entries(self) -> list[JournalEntry]:
         """The account's journal, lowest nonce first."""
@@ -114,8 +133,7 @@ class Sender:
                 if entry.transaction.hash in endings:
                     self.forget(entry.transaction)
             if not endings:
-                self._clock.sleep(wait)
-                wait = min(LONGEST_WAIT, wait * 2)
+                wait = self._pause(wait)
         self._dropped.clear()
 
     def complete(self, call: Call, what: str, *, stream: bytes = _NO_STREAM, seq: int = 0) -> None:
@@ -148,6 +166,16 @@ class Sender:
     def _await(self, transaction: SignedTransaction) -> Ending:
         wait = SHORTEST_WAIT
         while (ending := self.settle().get(transaction.hash)) is None:
-            self._clock.sleep(wait)
-            wait = min(LONGEST_WAIT, wait * 2)
+            wait = self._pause(wait)
         return ending
+
+    def _pause(self, seconds: float) -> float:
+        """Wait, and say how long to wait the next time."""
+        if self._stop():
+            raise PendingError(
+                "a transaction is not final yet, and waiting for it was stopped",
+                reason="stopped",
+                remedy="Call the same command again: it goes on where this one stopped.",
+            )
+        self._clock.sleep(seconds)
+        return min(LONGEST_WAIT, seconds * 2)

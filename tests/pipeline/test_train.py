@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -277,3 +278,22 @@ def test_a_full_disk(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = call()
     assert (code, out) == (3, "")
     assert "speakers.pt: cannot write it: No space left on device" in err
+
+
+# ---------------------------------------------------------------------------------------------- documentation
+
+
+@pytest.mark.service
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12 and later
+def test_the_how_to_runs(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/train-on-verified-shards.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROVENANCE_FOLDER", str(world.folder))
+    names: dict[str, Any] = {"__name__": "how_to"}
+    exec(compile(code, "train.py", "exec"), names)
+    found = decode_record(world.log()[-1])
+    assert found.id.hex() == names["receipt"]
+    eaten = Consumption.from_statement(found.statement)
+    assert (eaten.order_seed, eaten.epochs, eaten.verified, eaten.unverified) == (7, 3, 2, 0)

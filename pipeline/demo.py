@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 MARKER = ".provenance-demo"
-SAMPLE = 900  # recordings: what two processor cores clean, audit and replay twice within three minutes
 _MAKES = ("features.zarr", ".provenance", "dataset.toml", "speakers.pt", "report.html", "summary.json")
 _SHOWN = 2000
 
@@ -43,7 +42,7 @@ class Demo:
     """The folder, and what is known so far."""
 
     root: Path
-    sample: int
+    sample: int | None = None
     started: float = field(default_factory=time.monotonic)
     summary: dict[str, Any] = field(default_factory=dict)
 
@@ -145,7 +144,7 @@ def record(demo: Demo, source: Source) -> str:
     """Record the pipeline; returns the run's id."""
     demo.say("record: raw → clean → features → one shard a speaker, each partition hashed and on the log")
     made = demo.call(
-        "pipeline.voice", "--source", str(source.root), "--out", "features.zarr", "--sample", str(demo.sample)
+        "pipeline.voice", "--source", str(source.root), "--out", "features.zarr", *_sampling(demo)
     )
     rejected = sum(made["rejected"].values())
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(made["rejected"].items()))
@@ -153,6 +152,10 @@ def record(demo: Demo, source: Source) -> str:
     click.echo(f"          {counts}; rejected: {rejected} ({reasons or 'none'})")
     demo.summary |= {"run": made["run"], "files": made["files"], "rejected": rejected}
     return str(made["run"])
+
+
+def _sampling(demo: Demo) -> list[str]:
+    return [] if demo.sample is None else ["--sample", str(demo.sample)]
 
 
 def anchor(demo: Demo) -> None:
@@ -319,13 +322,9 @@ def finish(demo: Demo) -> None:
     help="A folder of recordings.  [default: Debian's voice prompts]",
 )
 @click.option(
-    "--sample",
-    default=SAMPLE,
-    type=click.IntRange(16),
-    show_default=True,
-    help="Recordings to take, by the hash of their names.",
+    "--sample", type=click.IntRange(16), help="Take so many recordings, by the hash of their names."
 )
-def command(folder: Path, source: Path | None, sample: int) -> None:
+def command(folder: Path, source: Path | None, sample: int | None) -> None:
     """Show the whole job on real voices, then tamper with it.
 
     \b

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditPorts", "Ledger", "Pending"]
 
-_OTHER_OBJECTS = ("lists/", "environments/", "datasets/", "reports/", "trees/")
+_OTHER_OBJECTS = ("datasets/", "environments/", "lists/", "reports/", "runs/", "trees/")
 _SIGNED = b'{"payload"'  # canonical JSON sorts keys: so begins every DSSE envelope, and no bare statement
 _READ = 4096
 _CACHED = 4  # batches kept for single look-ups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -49,9 +50,10 @@ def command(run: str | None, level: str, every_run: bool, folder: Path, as_json:
     if run is not None and every_run:
         raise click.UsageError("RUN and --all exclude each other")
     settings = config.load(folder)
-    replayer = bootstrap.replayer(settings) if level == "replay" else None
-    ports = bootstrap.audit_ports(settings, replayer=replayer)
-    report = audit(ports, run, level=level, every_run=every_run, progress=progress)
+    with contextlib.ExitStack() as stack:
+        replayer = stack.enter_context(bootstrap.replayer(settings)) if level == "replay" else None
+        ports = bootstrap.audit_ports(settings, replayer=replayer)
+        report = audit(ports, run, level=level, every_run=every_run, progress=progress)
     emit(report.as_json(), as_json=as_json, render=lambda: _lines(report))
     click.get_current_context().exit(report.exit_code)
 

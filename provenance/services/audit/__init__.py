@@ -44,11 +44,14 @@ __all__ = [
     "AuditPorts",
     "AuditReport",
     "Finding",
+    "Outcome",
     "RunAudit",
     "Severity",
     "StageAudit",
     "StageReplay",
     "audit",
+    "examine",
+    "silent",
 ]
 
 
@@ -56,6 +59,15 @@ __all__ = [
 def silent(label: str, total: int | None) -> Iterator[Callable[[int], None]]:  # noqa: ARG001 - as the real one
     """Progress that nobody sees."""
     yield lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An audit's report, with the ledger and the signed records that it stands on."""
+
+    report: AuditReport
+    ledger: Ledger
+    catalogue: Catalogue
 
 
 def audit(
@@ -80,6 +92,18 @@ def audit(
         PendingError: the run is in the log and nothing of it is anchored yet.
         UnavailableError: the node, the log or the store cannot be reached.
     """
+    return examine(ports, run, level=level, every_run=every_run, progress=progress).report
+
+
+def examine(
+    ports: AuditPorts,
+    run: str | None = None,
+    *,
+    level: str = "data",
+    every_run: bool = False,
+    progress: Progress = silent,
+) -> Outcome:
+    """As `audit`, for those who need the records too."""
     if level not in LEVELS:
         raise ConfigError(f"level {level!r:.40}: expected one of {', '.join(LEVELS)}", reason="level")
     if level == "replay" and ports.replayer is None:
@@ -101,8 +125,7 @@ def audit(
     _note_pending(findings, pending, runs)
     examination = _Examination(ports, findings, ledger, catalogue, pending, progress)
     audits = examination.examine(runs, level)
-    done = LEVELS[: LEVELS.index(level) + 1]
-    return AuditReport(
+    report = AuditReport(
         level=level,
         chain=ledger.facts(),
         streams=ledger.streams(),
@@ -110,8 +133,9 @@ def audit(
         runs=audits,
         findings=tuple(findings),
         omitted=findings.omitted,
-        severities={one: findings.worst([one]) for one in done},
+        severities={one: findings.worst([one]) for one in LEVELS[: LEVELS.index(level) + 1]},
     )
+    return Outcome(report, ledger, catalogue)
 
 
 def _choose(catalogue: Catalogue, pending: Pending, text: str | None, *, every_run: bool) -> list[bytes]:
@@ -185,7 +209,7 @@ class _Examination:
                     findings=self.findings,
                 )
                 replay.check(data[run].changed, self.progress)
-        return tuple(check.finish() for check in checks.values())
+        return tuple(check.finish(self.ledger.survey.batches) for check in checks.values())
 
     def _check(self, run: bytes, counted: dict[bytes, Counted]) -> RunCheck:
         check = RunCheck(run, self.catalogue, counted, self.findings, pending=run in self.pending.runs)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from provenance.core.completeness import is_sink
 from provenance.errors import MalformedError, UnavailableError
 from provenance.services.audit.findings import Severity
+from provenance.services.audit.runs import REJECTED
 from provenance.services.audit.stores import StoreCheck, Where, is_below
 
 if TYPE_CHECKING:
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from provenance.services.audit.findings import Findings
     from provenance.services.audit.runs import RunCheck
 
-__all__ = ["REJECTED", "DataCheck"]
+__all__ = ["DataCheck"]
 
-REJECTED = "#rejected:"
 _REMEMBERED = 4096  # raw files read lately: one that was split stands in several partitions
 
 

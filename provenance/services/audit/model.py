@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "AnchorFacts",
     "AuditReport",
     "ChainCounts",
     "ChainFacts",
@@ -118,9 +119,29 @@ class StageReplay:
         return self.verdict.words + (", code changed" if self.code_changed else "")
 
 
+@dataclass(frozen=True, slots=True)
+class AnchorFacts:
+    """A batch that holds records of a run, and where a node says that it is anchored.
+
+    ``time`` is the block's.
+    """
+
+    stream: str
+    seq: int
+    records: int
+    gas: int
+    block: int
+    time: int
+    transaction: str
+
+
 @dataclass(slots=True)
 class StageAudit:
-    """What is known of one stage of a run."""
+    """What is known of one stage of a run.
+
+    ``rejections`` holds (name or token, reason) of files that it could not use, the first ones; ``rejected``
+    counts them all.
+    """
 
     id: str
     name: str
@@ -132,6 +153,7 @@ class StageAudit:
     is_sink: bool
     set_aside: int = 0
     rejected: int = 0
+    rejections: list[tuple[str, str]] = field(default_factory=list)
     data: DataCounts = field(default_factory=DataCounts)
     replay: StageReplay | None = None
 
@@ -148,6 +170,7 @@ class RunAudit:
     seal: str
     complete: bool
     stages: tuple[StageAudit, ...] = ()
+    anchors: tuple[AnchorFacts, ...] = ()
     consumptions: int = 0
 
 
@@ -212,12 +235,14 @@ class AuditReport:
 
 def _run_json(run: RunAudit) -> dict[str, Any]:
     value = {entry.name: getattr(run, entry.name) for entry in dataclasses.fields(run)}
-    return {**value, "stages": [_stage_json(stage) for stage in run.stages]}
+    stages = [_stage_json(stage) for stage in run.stages]
+    return {**value, "stages": stages, "anchors": [dataclasses.asdict(anchor) for anchor in run.anchors]}
 
 
 def _stage_json(stage: StageAudit) -> dict[str, Any]:
     value = {entry.name: getattr(stage, entry.name) for entry in dataclasses.fields(stage)}
-    value |= {"parents": list(stage.parents), "data": dataclasses.asdict(stage.data), "replay": None}
+    value |= {"parents": list(stage.parents), "rejections": [list(one) for one in stage.rejections]}
+    value |= {"data": dataclasses.asdict(stage.data), "replay": None}
     if stage.replay is not None:
         value["replay"] = {
             "verdict": stage.replay.words,

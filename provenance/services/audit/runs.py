@@ -16,25 +16,29 @@ from provenance.core.completeness import (
     needed_stages,
 )
 from provenance.core.counting import Place, StageIds
-from provenance.core.kinds import Partition
+from provenance.core.kinds import Input, Partition
 from provenance.core.lists import ListHead, decode_list, list_name
 from provenance.errors import ProvenanceError
 from provenance.services.audit.findings import Severity
-from provenance.services.audit.model import RunAudit, StageAudit
+from provenance.services.audit.model import AnchorFacts, RunAudit, StageAudit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from provenance.core.completeness import Problem
     from provenance.core.counting import Counted
     from provenance.core.kinds import Seal, SealedStage, Stage
     from provenance.ports import BatchStore
+    from provenance.services.anchored import AnchoredBatch
     from provenance.services.audit.catalogue import Catalogue, Position, Signed
     from provenance.services.audit.findings import Findings
     from provenance.services.audit.ledger import Ledger
 
-__all__ = ["RunCheck", "count_partitions"]
+__all__ = ["REJECTED", "RunCheck", "count_partitions"]
 
+REJECTED = "#rejected:"
+_NAMED = 200  # rejected files that are named; all are counted
 _NOTES = frozenset({"input-root-partial"})
 # What may only not be there yet, while records of the run wait in the log.
 _MAY_COME = frozenset(
@@ -117,6 +121,7 @@ class RunCheck:
     ) -> None:
         self.run, self._catalogue, self._counted, self._findings = run, catalogue, counted, findings
         self._complete, self._pending = True, pending
+        self._batches = _batches_of(run, catalogue)
         own = catalogue.stages_of(run)
         self.seal: Signed[Seal] | None = catalogue.seal_of(run)
         self.stages: dict[bytes, Stage] = {**own}
@@ -207,6 +212,7 @@ class RunCheck:
 
     def check_partition(self, record: bytes, partition: Partition, position: Position) -> bool:
         """Check one anchored partition record of the run; True if it is a counted one, at its first place."""
+        self._batches.add(position.batch)
         if self.seal is None:
             return False  # nothing is counted, and that has been said
         stage, counted = self.stages.get(partition.stage), self._counted.get(partition.stage)
@@ -224,16 +230,38 @@ class RunCheck:
         if at is None or not first or counted.id_at(at) != record:
             return False
         self._take(check_inputs(record, partition, stage, self._counted), position)
-        if partition.rejected is not None:
-            self.by_stage[partition.stage].rejected += 1
-        else:
-            marked = sum("#rejected:" in subject.name for subject in partition.subjects)
-            self.by_stage[partition.stage].rejected += marked
+        self._note_rejected(partition)
         return True
 
-    def finish(self) -> RunAudit:
-        """The run as it turned out."""
+    def _note_rejected(self, partition: Partition) -> None:
+        """Files that the stage could not use.
+
+        Marked ones, or all that a rejected partition was to be made of.
+        """
+        audit = self.by_stage[partition.stage]
+        found = [part.name.split(REJECTED, 1) for part in partition.subjects if REJECTED in part.name]
+        if partition.rejected is not None and not found:
+            inputs = [entry for entry in partition.inputs if isinstance(entry, Input)]
+            names = [entry.name.split(REJECTED, 1) for entry in inputs] or [[f"partition {partition.number}"]]
+            found = [[name[0], name[1] if len(name) > 1 else partition.rejected] for name in names]
+        audit.rejected += len(found)
+        audit.rejections += [(name, reason) for name, reason in found][: _NAMED - len(audit.rejections)]
+
+    def finish(self, batches: Sequence[AnchoredBatch] = ()) -> RunAudit:
+        """The run as it turned out; ``batches`` are all anchored ones, of which it names its own."""
         self.result.complete = self._complete and self.seal is not None
+        self.result.anchors = tuple(
+            AnchorFacts(
+                stream=anchor.stream.hex(),
+                seq=anchor.seq,
+                records=anchor.leaf_count,
+                gas=anchor.gas_used,
+                block=anchor.block_number,
+                time=anchor.block_time,
+                transaction=anchor.transaction.hex(),
+            )
+            for anchor in (batch.anchor for batch in batches if batch.ordinal in self._batches)
+        )
         return self.result
 
     # ------------------------------------------------------------------------------------------------- shared
@@ -277,6 +305,14 @@ class RunCheck:
             stages=tuple(_stage_facts(entry, self.stages.get(entry.stage)) for entry in self.sealed.values()),
             consumptions=len(self._catalogue.consumptions.get(self.run, {})),
         )
+
+
+def _batches_of(run: bytes, catalogue: Catalogue) -> set[int]:
+    """Ordinals of the batches that hold the run's signed records."""
+    signed: list[Signed[Any]] = [entry for entry in catalogue.stages.values() if entry.value.run == run]
+    signed += [catalogue.runs[run]] if run in catalogue.runs else []
+    signed += [*catalogue.seals.get(run, {}).values(), *catalogue.consumptions.get(run, {}).values()]
+    return {entry.position.batch for entry in signed}
 
 
 def _stage_facts(sealed: SealedStage, stage: Stage | None) -> StageAudit:

@@ -29,10 +29,9 @@ from provenance.errors import (
     VerificationError,
 )
 from provenance.services.audit import silent
-from provenance.services.audit.data import REJECTED
 from provenance.services.audit.findings import NEXT_STEPS, Findings, Severity
 from provenance.services.audit.ledger import Ledger
-from provenance.services.audit.runs import RunCheck, count_partitions
+from provenance.services.audit.runs import REJECTED, RunCheck, count_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Set

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from provenance.core.kinds import Input
 from provenance.core.partitions import partition_name
-from provenance.services.audit.data import REJECTED
+from provenance.services.audit.runs import REJECTED
 from provenance.services.runlog import read_partitions
 
 if TYPE_CHECKING:

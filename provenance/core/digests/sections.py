@@ -82,7 +82,7 @@ def _write_decimals(sink: Sink, pieces: Sequence[Rows]) -> None:
     width = 2 if kind.precision <= 38 else 4
     for piece in pieces:
         limbs = _limbs(piece, kind.bit_width)
-        sign = limbs[:, width - 1 : width] >> 63
+        sign = np.where(limbs[:, width - 1 : width] < 0, -1, 0)
         if (limbs[:, width:] != sign).any():
             raise MalformedError(f"a value does not fit in {kind}", reason="decimal-range")
         sink.write(np.ascontiguousarray(limbs[:, :width]))
@@ -92,7 +92,7 @@ def _limbs(piece: Rows, bits: int) -> NDArray[np.int64]:
     if bits > 64:
         return pick(piece, primitive(piece.array, np.int64, bits // 64))
     low = pick(piece, primitive(piece.array, np.dtype(f"i{bits // 8}"))).astype(np.int64)
-    return np.stack([low, low >> 63], axis=1)
+    return np.stack([low, np.where(low < 0, -1, 0)], axis=1)
 
 
 # -------------------------------------------------------------------------------------------- variable width
@@ -164,19 +164,17 @@ def _write_binary(sink: Sink, pieces: Sequence[Rows]) -> None:
             sink.write(_bytes(taken.buffers()[2])[offsets[0] : offsets[-1]])
 
 
-def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
-    # NumPy makes no array of an empty buffer.
-    return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.zeros(0, np.uint8)
+def _bytes(buffer: pa.Buffer) -> NDArray[np.uint8]:
+    return np.frombuffer(buffer, np.uint8)
 
 
 def _parts(lengths: Ints) -> Iterator[slice]:
     """Cut rows into runs of at most `_GATHER_BYTES` each; a longer row stands alone."""
-    ends, at = np.cumsum(lengths), 0
-    while at < len(lengths):
-        done = int(ends[at - 1]) if at else 0
+    ends, at, done = np.cumsum(lengths), 0, 0
+    while at < len(ends):
         stop = max(at + 1, int(np.searchsorted(ends, done + _GATHER_BYTES, side="right")))
         yield slice(at, stop)
-        at = stop
+        at, done = stop, int(ends[stop - 1])
 
 
 def _write_views(sink: Sink, pieces: Sequence[Rows]) -> None:
@@ -185,7 +183,7 @@ def _write_views(sink: Sink, pieces: Sequence[Rows]) -> None:
     for view in views:
         _write_lengths(sink, view[:, 0].astype(np.int64))
     for piece, view in zip(pieces, views, strict=True):
-        buffers = [_bytes(view.reshape(-1).view(np.uint8)), *map(_bytes, piece.array.buffers()[2:])]
+        buffers = [view.reshape(-1).view(np.uint8), *map(_bytes, piece.array.buffers()[2:])]
         used = np.flatnonzero(view[:, 0])
         lengths = view[used, 0].astype(np.int64)
         inline = lengths <= 12

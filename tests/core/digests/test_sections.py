@@ -315,3 +315,87 @@ def test_no_buffer_is_copied_when_nothing_is_null(monkeypatch: Any) -> None:
     monkeypatch.setattr(Sink, "write", lambda self, values: seen.append(values.ctypes.data))
     write_section(Sink("sha256", b""), [Rows(array)])
     assert seen[-1] == array.buffers()[1].address + 3 * 8
+
+
+# -------------------------------------------------------------------------------------- runs and their parts
+
+
+def spans(*pairs: tuple[int, int]) -> tuple[Any, Any]:
+    starts, lengths = np.array(pairs, "i8").reshape(-1, 2).T
+    return starts, lengths
+
+
+@pytest.mark.parametrize(
+    ("pairs", "run"),
+    [
+        ([], slice(0, 0)),
+        ([(7, 0)], slice(0, 0)),
+        ([(5, 2)], slice(5, 7)),
+        ([(5, 2), (7, 1)], slice(5, 8)),
+        ([(5, 2), (0, 0), (7, 1), (0, 0)], slice(5, 8)),
+        ([(0, 0), (5, 2)], slice(5, 7)),
+        ([(5, 2), (8, 1)], None),
+        ([(5, 2), (6, 1)], None),
+        ([(5, 2), (0, 0), (8, 1)], None),
+        ([(7, 1), (5, 2)], None),
+        ([(5, 2), (5, 2)], None),
+    ],
+)
+def test_spans_that_follow_each_other_are_one_run(pairs: list[tuple[int, int]], run: slice | None) -> None:
+    assert sections._one_run(*spans(*pairs)) == run
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [
+        ([], []),
+        ([3], [(0, 1)]),
+        ([10], [(0, 1)]),
+        ([11], [(0, 1)]),
+        ([5, 5], [(0, 2)]),
+        ([5, 6], [(0, 1), (1, 2)]),
+        ([11, 5, 5], [(0, 1), (1, 3)]),
+        ([5, 11, 5], [(0, 1), (1, 2), (2, 3)]),
+        ([1] * 25, [(0, 10), (10, 20), (20, 25)]),
+        ([4, 4, 4, 4, 4], [(0, 2), (2, 4), (4, 5)]),
+    ],
+)
+def test_parts_are_as_long_as_they_may(
+    lengths: list[int], parts: list[tuple[int, int]], monkeypatch: Any
+) -> None:
+    assert sections._GATHER_BYTES == 1 << 22
+    monkeypatch.setattr(sections, "_GATHER_BYTES", 10)
+    found = [(part.start, part.stop) for part in sections._parts(np.array(lengths, "i8"))]
+    assert found == parts
+
+
+def test_values_are_joined_from_their_buffers() -> None:
+    buffers = [np.frombuffer(b"abcdef", np.uint8), np.frombuffer(b"uvwxyz", np.uint8)]
+
+    def joined(*rows: tuple[int, int, int]) -> bytes:
+        source, starts, lengths = np.array(rows, "i8").T
+        return sections._join(buffers, source, starts, lengths).tobytes()
+
+    assert joined((1, 2, 3)) == b"wxy"
+    assert joined((0, 1, 2), (1, 0, 1)) == b"bcu"
+    assert joined((1, 3, 3), (0, 0, 1), (1, 0, 2)) == b"xyzauv"
+
+
+@pytest.mark.parametrize(
+    "index", [pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+)
+def test_indices_beyond_the_half_of_their_type(index: pa.DataType) -> None:
+    values = [f"{number:03}" for number in range(256)]
+    array = pa.DictionaryArray.from_arrays(pa.array([255, 128, 127, 0], index), pa.array(values))
+    assert section(array) == section(pa.array(["255", "128", "127", "000"]))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.list_(pa.int8()), pa.int8(), pa.bool_(), pa.binary(3)],
+    ids=str,
+)
+def test_no_rows_may_come_without_offsets_and_values(kind: pa.DataType) -> None:
+    children = [pa.array([], pa.int8())] if pa.types.is_list(kind) else []
+    buffers = [None, None, pa.py_buffer(b"")] if pa.types.is_string(kind) else [None, None]
+    assert section(pa.Array.from_buffers(kind, 0, buffers, children=children)) == ""

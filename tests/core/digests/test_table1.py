@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from provenance.core.digests import Digest, bag_table, table1, table1_bag
+from provenance.core.digests import Digest, bag_table, table1, table1_bag, tables
 from provenance.core.digests.tables import MAX_THREADS
 from provenance.errors import ConfigError, MalformedError
 from tests.core.digests import reference
@@ -122,8 +122,36 @@ def test_threads_share_one_partition(threads: int) -> None:
     assert (one.value, one.columns, one.nbytes) == (many.value, many.columns, many.nbytes)
 
 
+def test_threads_are_started_only_where_they_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    real = tables.ThreadPoolExecutor
+
+    def pool(threads: int, name: str) -> Any:
+        started.append(threads)
+        return real(threads, name)
+
+    monkeypatch.setattr(tables, "ThreadPoolExecutor", pool)
+    one, two = pa.table({"a": [1]}), pa.table({"a": [1], "b": [2]})
+    for table, threads, expected in (
+        (one, 4, []),
+        (two, 1, []),
+        (two, 2, [2]),
+        (two, 4, [2]),
+        (one[:0], 4, []),
+    ):
+        table1(table, threads=threads)
+        assert started == expected
+        started.clear()
+    table1(two)
+    table1_bag([{"a": 1}] * 70_000)
+    assert started == []
+    table1_bag([{"a": 1}] * 70_000, threads=2)
+    assert started == [2]
+
+
 @pytest.mark.parametrize("threads", [0, -1, MAX_THREADS + 1])
 def test_a_silly_number_of_threads_is_refused(threads: int) -> None:
+    assert MAX_THREADS == 256
     with pytest.raises(ConfigError, match="threads"):
         table1(pa.table({"a": [1]}), threads=threads)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from provenance.core.digests import Digest, table1, tables, type_string
+from provenance.core.digests import Digest, sections, table1, tables, type_string
 from tests.core.digests import reference
 from tests.core.digests.strategies import Column, columns, encodings, present, values
 
@@ -22,6 +22,7 @@ SMALL = 5
 def small_blocks() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "BLOCK_ROWS", SMALL)
+        patch.setattr(sections, "_GATHER_BYTES", 12)
         yield
 
 

@@ -9,7 +9,6 @@ is data or code, and belongs into a file or a stage.
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import decimal
 import math
@@ -61,7 +60,7 @@ def _encode(value: Any, name: str, depth: int) -> JSONValue:
     if type(value) is str:
         return _encode_text(value, name)
     for kind, write in _SCALARS:
-        if type(value) is kind:
+        if type(value) is kind and not _is_local(value):
             return write(value)
     if isinstance(value, float):  # numpy.float64 is one
         return {"$float": _float_text(float(value))}
@@ -98,6 +97,13 @@ def _float_text(value: float) -> str:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
+def _is_local(value: Any) -> bool:
+    """Whether a time means something only with a table of time zones, which changes."""
+    if not isinstance(value, dt.datetime):
+        return False
+    return bool(value.fold) or not (value.tzinfo is None or isinstance(value.tzinfo, dt.timezone))
+
+
 def _encode_integer(value: int) -> JSONValue:
     return value if abs(value) <= MAX_INTEGER else {"$int": str(value)}
 
@@ -126,7 +132,7 @@ def _decode(value: JSONValue) -> Any:
         if read is None or len(value) != 1:
             raise ValueError(mark)  # noqa: TRY301 - one place says what is wrong
         return read(value[mark])
-    except (ValueError, TypeError, AttributeError, decimal.InvalidOperation, binascii.Error) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, decimal.InvalidOperation) as error:
         raise MalformedError(
             f"parameter of the form {mark!r}: it cannot be read", reason="parameter-text"
         ) from error

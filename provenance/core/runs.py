@@ -64,7 +64,7 @@ class RunHistory:
             return
         elif record.kind == "stage":
             self.stages.setdefault(record.id, Stage.from_statement(record.statement))
-        elif record.kind == "seal":
+        else:
             Seal.from_statement(record.statement)
             self.seal = self.seal or record.id
 

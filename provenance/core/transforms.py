@@ -67,11 +67,9 @@ def _node_digest(node: ast.AST) -> bytes:
     for name, value in ast.iter_fields(node):
         # A field that is absent or empty says nothing, and which there are differs between versions of
         # Python.
-        if name in _IGNORED_FIELDS or value is None or value == []:
-            continue
-        if name == "body" and isinstance(node, _DOCUMENTED):
-            value = _without_docstring(value)  # noqa: PLW2901 - the same field, less what does not run
-        fields += [name, _field_digest(value)]
+        says = _without_docstring(value) if name == "body" and isinstance(node, _DOCUMENTED) else value
+        if name not in _IGNORED_FIELDS and says is not None and says != []:
+            fields += [name, _field_digest(says)]
     return named_digest(type(node).__name__, *fields)
 
 

@@ -95,6 +95,7 @@ def set_up_chain(settings: Settings) -> SetUp:
         "code_hash": (identity.code_hash or b"").hex(),
     }
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
+    files.make_folder(settings.chain_path)
     files.write_file(settings.chain_path / "chain.json", text.encode())
     return setup
 

@@ -15,6 +15,7 @@ from provenance.core.batches import split_batch
 from provenance.core.streams import NO_PREDECESSOR, binding_of
 from provenance.errors import ConfigError, VerificationError
 from provenance.ports import OpenCall
+from provenance.services.batch_files import list_batches
 
 if TYPE_CHECKING:
     from provenance.core.batches import Manifest
@@ -73,7 +74,8 @@ def bind_streams(
         governance: opens a stream where there is none; None where the governance key is elsewhere.
 
     Raises:
-        VerificationError: the log was made anew (``reason="log-made-anew"``).
+        VerificationError: the log was made anew (``reason="log-made-anew"``), or the chain does not know a
+            stream that has batch files (``reason="stream-unknown"``).
         ConfigError: there is no stream, and no key to open one (``reason="no-stream"``).
     """
     bindings = find_bindings(log, reader, org=org)
@@ -83,6 +85,7 @@ def bind_streams(
         bounds = log.bounds(binding.log.partition)
         if binding.stream is None and bounds.end > bounds.start:
             _refuse_former(binding.log, reader, store, org=org)
+            _refuse_forgotten(binding.log, reader, store)
             _open(binding.log, bounds.start, governance)
     sources = [binding.source for binding in find_bindings(log, reader, org=org)]
     return [source for source in sources if source is not None]
@@ -112,6 +115,20 @@ def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, 
             f" offset {head.next_offset} and behind was never anchored",
             reason="log-made-anew",
             remedy="Bring back the former log, or record into another folder and keep this one as it is.",
+        )
+
+
+def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore) -> None:
+    """That the chain knows every stream of this log which has batch files; else it was set back."""
+    for stream in dict.fromkeys(stream for stream, _, _ in list_batches(store)):
+        manifest = _first_manifest(store, stream)
+        if manifest is None or binding_of(manifest.log) != binding_of(log) or reader.head(stream) is not None:
+            continue
+        raise VerificationError(
+            f"{log.topic}/{log.partition}: the chain was set back, or is another one: it does not know stream"
+            f" {stream.hex()[:16]}, of which there are batch files",
+            reason="stream-unknown",
+            remedy="Check which chain and contract the settings name, and ask whoever runs the node.",
         )
 
 

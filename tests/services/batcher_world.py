@@ -138,26 +138,10 @@ class World:
 
     def check(self) -> None:
         """Every message anchored exactly once, in order, without a gap, as the files and the chain say."""
-        streams = {}
-        for stream, opening, _ in self.chain.openings():
-            streams.setdefault(opening.binding, []).append((stream, opening))
         for number, messages in self.written.items():
-            binding = _binding(self.log.identities()[number])
-            ((stream, opening),) = streams[binding]
-            found, acc, end = {}, stream, opening.start_offset
-            for seq, anchor in enumerate(self.chain.anchors(stream), start=1):
-                name = f"{stream.hex()}/{seq:016d}-{anchor.acc.hex()}.batch"
-                manifest, leaves, text = parse(self.store.objects[name])
-                assert (anchor.seq, anchor.first_offset) == (seq, end)
-                _check_manifest(manifest, leaves, anchor, acc)
-                acc = _next_acc(acc, anchor, text)
-                assert acc == anchor.acc
-                end = anchor.next_offset
-                assert not set(found) & set(leaves), "a message was anchored twice"
-                found.update(leaves)
-                assert list(found) == sorted(found)
-            assert found == messages, f"partition {number}: anchored {sorted(found)}, of {sorted(messages)}"
-            assert self.chain.head(stream).acc == acc
+            check_anchored(
+                self.chain, self.store.objects.__getitem__, self.log.identities()[number], messages
+            )
 
     def check_final_kept(self) -> None:
         """What was final once stays; called again and again."""
@@ -175,6 +159,25 @@ class World:
             for anchor in self.chain.anchors(stream)
         }
         return set(self.store.objects) - anchored
+
+
+def check_anchored(reader, load, log, messages: dict[int, bytes]) -> None:
+    """As `World.check`, of one partition: ``load`` gives the batch file of a name."""
+    opened = [(name, opening) for name, opening, _ in reader.openings() if opening.binding == _binding(log)]
+    ((stream, opening),) = opened
+    found, acc, end = {}, stream, opening.start_offset
+    for seq, anchor in enumerate(reader.anchors(stream), start=1):
+        manifest, leaves, text = parse(load(f"{stream.hex()}/{seq:016d}-{anchor.acc.hex()}.batch"))
+        assert (anchor.seq, anchor.first_offset) == (seq, end)
+        _check_manifest(manifest, leaves, anchor, acc)
+        acc = _next_acc(acc, anchor, text)
+        assert acc == anchor.acc
+        end = anchor.next_offset
+        assert not set(found) & set(leaves), "a message was anchored twice"
+        found.update(leaves)
+        assert list(found) == sorted(found)
+    assert found == messages, f"{log}: anchored {sorted(found)}, of {sorted(messages)}"
+    assert reader.head(stream).acc == acc
 
 
 def _binding(log) -> bytes:

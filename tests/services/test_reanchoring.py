@@ -15,7 +15,7 @@ from provenance.services.chain_setup import set_up_chain
 from provenance.services.reanchoring import anchor_again
 from provenance.testing.fakes import FakeChain, FakeIndex, FakeJournal
 from provenance.testing.faults import Crash, Fault, Faults
-from tests.services.batcher_world import LIMITS, PUBLISHER, World
+from tests.services.batcher_world import GOVERNANCE, LIMITS, PUBLISHER, World
 
 VALUES = [b"message %d" % number for number in range(12)]
 
@@ -102,6 +102,15 @@ def test_elsewhere_it_is_refused_and_the_heads_are_named() -> None:
         world.run()
     assert (caught.value.reason, bool(caught.value.remedy)) == ("chain-behind", True)
     assert len(accs(world)) == 1
+
+
+def test_elsewhere_a_chain_made_anew_is_refused() -> None:
+    world = anchored(embedded=False)
+    world.chain = FakeChain.with_contract(GOVERNANCE, PUBLISHER)
+    with pytest.raises(VerificationError, match="does not know stream") as caught:
+        world.run()
+    assert (caught.value.reason, bool(caught.value.remedy)) == ("stream-unknown", True)
+    assert world.chain.openings() == ()
 
 
 # Which file, when several continue a head.

@@ -1,4 +1,4 @@
-"""The whole job as ``make demo`` shows it, on a small synthetic set: recorded, anchored, audited, trained on, tampered with."""
+"""The whole job as `make demo` shows it, on a small synthetic set: recorded, audited, tampered with."""
 
 from __future__ import annotations
 

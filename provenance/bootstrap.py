@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from provenance.ports import Replayer
     from provenance.services.audit import AuditPorts
     from provenance.services.digesting import Thing
+    from provenance.services.report import RunReport
 
 __all__ = [
     "audit_ports",
@@ -44,6 +45,7 @@ __all__ = [
     "names",
     "prepare",
     "record_signer",
+    "render_report",
     "require_chain_packages",
     "replayer",
     "stored_files",
@@ -282,6 +284,13 @@ def audit_ports(settings: Settings, *, replayer: Replayer | None = None) -> Audi
         files=stored_files(),
         replayer=replayer,
     )
+
+
+def render_report(report: RunReport) -> str:
+    """The report of a run as a page of HTML; ``ConfigError`` if jinja2 is not installed."""
+    from provenance.adapters.report_html import render
+
+    return render(report)
 
 
 def write_trust(settings: Settings) -> Path:

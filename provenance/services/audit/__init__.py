@@ -63,11 +63,11 @@ def silent(label: str, total: int | None) -> Iterator[Callable[[int], None]]:  #
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An audit's report, with the ledger and the signed records that it stands on."""
+    """An audit's report, with what it stands on: signed records, and settled partitions by stage."""
 
     report: AuditReport
-    ledger: Ledger
     catalogue: Catalogue
+    counted: dict[bytes, Counted]
 
 
 def audit(
@@ -123,7 +123,8 @@ def examine(
             raise
         runs = []  # it may be in what was lost, which is found already
     _note_pending(findings, pending, runs)
-    examination = _Examination(ports, findings, ledger, catalogue, pending, progress)
+    counted = count_partitions(ledger, catalogue, runs, ports.store, findings)
+    examination = _Examination(ports, findings, ledger, catalogue, pending, counted, progress)
     audits = examination.examine(runs, level)
     report = AuditReport(
         level=level,
@@ -135,7 +136,7 @@ def examine(
         omitted=findings.omitted,
         severities={one: findings.worst([one]) for one in LEVELS[: LEVELS.index(level) + 1]},
     )
-    return Outcome(report, ledger, catalogue)
+    return Outcome(report, catalogue, counted)
 
 
 def _choose(catalogue: Catalogue, pending: Pending, text: str | None, *, every_run: bool) -> list[bytes]:
@@ -185,11 +186,11 @@ class _Examination:
     ledger: Ledger
     catalogue: Catalogue
     pending: Pending
+    counted: dict[bytes, Counted]
     progress: Progress
 
     def examine(self, runs: list[bytes], level: str) -> tuple[RunAudit, ...]:
-        counted = count_partitions(self.ledger, self.catalogue, runs, self.ports.store, self.findings)
-        checks = {run: self._check(run, counted) for run in runs}
+        checks = {run: self._check(run) for run in runs}
         data = {run: self._data(check) for run, check in checks.items()} if level != "chain" else {}
         label = "reading data" if data else "following inputs"
         for record, position in self.ledger.partitions(checks.keys(), label):
@@ -203,7 +204,7 @@ class _Examination:
             if level == "replay" and self.ports.replayer is not None and check.seal is not None:
                 replay = ReplayCheck(
                     check,
-                    counted=counted,
+                    counted=self.counted,
                     ledger=self.ledger,
                     replayer=self.ports.replayer,
                     findings=self.findings,
@@ -211,8 +212,9 @@ class _Examination:
                 replay.check(data[run].changed, self.progress)
         return tuple(check.finish(self.ledger.survey.batches) for check in checks.values())
 
-    def _check(self, run: bytes, counted: dict[bytes, Counted]) -> RunCheck:
-        check = RunCheck(run, self.catalogue, counted, self.findings, pending=run in self.pending.runs)
+    def _check(self, run: bytes) -> RunCheck:
+        pending = run in self.pending.runs
+        check = RunCheck(run, self.catalogue, self.counted, self.findings, pending=pending)
         check.check_records()
         return check
 

@@ -140,7 +140,7 @@ class DataCheck:
         found = files.file(path)
         where.counts.raw_files += 1
         if found is None:
-            where.say(Severity.ERROR, "raw-missing", "a raw file is gone", object=subject.name, path=path)
+            where.say(Severity.ERROR, "raw-missing", "a raw file is gone", object=subject.name, detail=path)
             return
         where.counts.bytes += found.size
         if found.sha256.hex() != expected:
@@ -149,7 +149,7 @@ class DataCheck:
                 "raw-changed",
                 "a raw file has changed",
                 object=subject.name,
-                path=path,
+                detail=path,
                 expected=f"sha256:{expected}",
                 actual=f"sha256:{found.sha256.hex()}",
             )

@@ -1,8 +1,8 @@
 """Findings: what an audit has to say, each with a stable code, a place and a next step.
 
 A finding names where it is as narrowly as it is known: stage and shard, object and chunk for stored data;
-stream, seq, offset and byte for batch files. ``path`` is the only field that may hold a plain name; it is
-shown to those who have the private store, and goes into no report.
+stream, seq, offset and byte for batch files. ``detail`` is the only field that may hold a plain name or a
+path: it is shown to those who have the private store, and goes into no report.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Finding:
     byte: int | None = None
     expected: str = ""
     actual: str = ""
-    path: str = ""
+    detail: str = ""
     next_step: str = ""
 
     def as_json(self) -> dict[str, Any]:

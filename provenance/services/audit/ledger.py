@@ -194,7 +194,7 @@ class Ledger:
         damage = locate(self._bytes_of(batch), original, batch, self._ports.index)
         self._complain(
             "batch-changed",
-            f"batch file {batch.name}: changed in the {damage.what}",
+            f"the batch file of seq {batch.anchor.seq} was changed in the {damage.what}",
             **place,
             offset=damage.offset,
             byte=damage.byte,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -241,7 +242,7 @@ def _run_json(run: RunAudit) -> dict[str, Any]:
 
 def _stage_json(stage: StageAudit) -> dict[str, Any]:
     value = {entry.name: getattr(stage, entry.name) for entry in dataclasses.fields(stage)}
-    value |= {"parents": list(stage.parents), "rejections": [list(one) for one in stage.rejections]}
+    value |= {"parents": list(stage.parents), "rejections": dict(Counter(why for _, why in stage.rejections))}
     value |= {"data": dataclasses.asdict(stage.data), "replay": None}
     if stage.replay is not None:
         value["replay"] = {

@@ -114,8 +114,8 @@ class ReplayCheck:
                 now, then = self._replayer.transform(stage), stage.transform
             except ProvenanceError as error:
                 missing = True
-                message = f"stage {stage.name!r}: {stage.transform.name} cannot be run here: {error.message}"
-                self._say(Severity.UNREACHABLE, "transform-missing", message, stage_id)
+                message = f"stage {stage.name!r}: {stage.transform.name} cannot be run here ({error.reason})"
+                self._say(Severity.UNREACHABLE, "transform-missing", message, stage_id, detail=error.message)
                 continue
             changed[stage_id] = (now.syntax, now.captured, now.package) != (
                 then.syntax,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["REJECTED", "RunCheck", "count_partitions"]
 
 REJECTED = "#rejected:"
-_NAMED = 200  # rejected files that are named; all are counted
+_NAMED = 10_000  # rejected files of a stage that are kept by name; all are counted
 _NOTES = frozenset({"input-root-partial"})
 # What may only not be there yet, while records of the run wait in the log.
 _MAY_COME = frozenset(

@@ -56,7 +56,7 @@ class Where:
 
     def refuse(self, severity: Severity, code: str, error: ProvenanceError, **place: Any) -> None:
         """Add a finding about what could not be read; the error's text may hold a plain path."""
-        self.say(severity, code, f"it cannot be read ({error.reason})", path=error.message, **place)
+        self.say(severity, code, f"it cannot be read ({error.reason})", detail=error.message, **place)
 
 
 class StoreCheck:
@@ -102,7 +102,7 @@ class StoreCheck:
             "object-changed",
             "a stored part has changed",
             object=subject.name,
-            path=posixpath.join(self._base, subject.name),
+            detail=posixpath.join(self._base, subject.name),
             expected=f"{kind}:{subject.digest[kind]}",
             actual=f"{kind}:{actual}",
         )

@@ -61,7 +61,8 @@ class Lookup:
             ConfigError: none or several; ``reason`` says which.
             PendingError: the run has no anchored seal yet.
         """
-        digest = None if self._ports.files is None else digest_path(self._ports.files, thing)
+        files = self._ports.files
+        digest = digest_path(files, thing) if files is not None and thing else None
         if digest is not None:
             return self._by_digest(thing, *digest)
         if _HEX.fullmatch(thing):

@@ -258,7 +258,7 @@ def _port_taken(port: int) -> ConfigError:
     return ConfigError(
         f"port {port} of this machine is taken by another program",
         reason="port-taken",
-        remedy="Choose another port for the chain, or end that program.",
+        remedy="Choose another port (chain.port), or end that program.",
     )
 
 

@@ -134,7 +134,7 @@ class Node:
         return UnavailableError(
             f"the chain's node at {self.name} does not answer ({how})",
             reason="node-unreachable",
-            remedy="Start the chain (provenance up for the embedded one), or correct chain_url.",
+            remedy="Start the chain (provenance up for the embedded one), or correct chain.url.",
         )
 
     def _result(self, method: str, answer: dict[str, Any]) -> object:

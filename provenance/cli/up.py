@@ -38,11 +38,13 @@ def command(port: int | None, folder: Path, as_json: bool) -> None:
       provenance up
       provenance up --port 8600
     """
-    from provenance import bootstrap_chain, config
+    from provenance import bootstrap, bootstrap_chain, config
+    from provenance.services.batch_files import list_batches
 
     settings = config.load(folder)
     node = bootstrap_chain.start_chain(settings, port=port)
     setup = bootstrap_chain.set_up_chain(settings)
+    lost = bool(node.recovered) or (setup.deployed and bool(list_batches(bootstrap.batch_store(settings))))
     result: dict[str, Json] = {
         "started": node.started,
         "url": node.url,
@@ -52,21 +54,22 @@ def command(port: int | None, folder: Path, as_json: bool) -> None:
         "contract": _contract(setup),
         "deployed": setup.deployed,
         "recovered": node.recovered,
+        "lost_blocks": lost,
     }
-    emit(result, as_json=as_json, render=lambda: _lines(node, setup, port))
+    emit(result, as_json=as_json, render=lambda: _lines(node, setup, port, lost=lost))
 
 
 def _contract(setup: SetUp) -> str:
     return f"0x{(setup.identity.contract or b'').hex()}"
 
 
-def _lines(node: NodeInfo, setup: SetUp, port: int | None) -> list[str]:
+def _lines(node: NodeInfo, setup: SetUp, port: int | None, *, lost: bool) -> list[str]:
     state = "runs" if node.started else "is running already"
     lines = [f"chain {node.chain_id} {state} at {node.url} (process {node.pid})"]
     if not node.started and port not in (None, node.port):
         lines += [f"  to use port {port}, stop it first: provenance down"]
     lines += [f"contract {_contract(setup)}: {'deployed now' if setup.deployed else 'there'}"]
-    if node.recovered:
-        lines += [f"the chain lost blocks: {node.recovered}"]
+    if lost:
+        lines += [f"the chain lost blocks: {node.recovered or 'it is new, and there are batch files'}"]
         lines += ["  provenance batch anchors again, from the batch files, what it lost"]
     return lines

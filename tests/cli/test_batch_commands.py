@@ -265,6 +265,16 @@ def test_up_says_that_the_chain_lost_blocks(node, world, capsys) -> None:
     assert "provenance batch" in out
 
 
+def test_up_says_that_a_new_chain_lacks_what_is_in_the_batch_files(node, world, folder, capsys) -> None:
+    assert run_json(capsys, "up")["lost_blocks"] is False
+    run(capsys, "batch")
+    bootstrap.batch_store(config.load(folder)).put(*next(iter(world.store.objects.items())))
+    world.chain.reorganise(len(world.chain._blocks), drop=True)
+    _, out, _ = run(capsys, "up")
+    assert "there are batch files" in out
+    assert "provenance batch" in out
+
+
 def test_up_opens_nothing(node, world, capsys) -> None:
     found = run_json(capsys, "up")
     assert (found["deployed"], found["started"], found["port"]) == (True, True, 8600)

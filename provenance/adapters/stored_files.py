@@ -51,7 +51,7 @@ class LocalFiles:
         """The regular files below a folder, in the order of ``tree1``."""
         root = Path(folder)
         try:
-            real = root.resolve(strict=True)
+            real = Path(os.path.realpath(root, strict=True))
         except FileNotFoundError:
             return
         except OSError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,12 +78,13 @@ def _run_line(run: RunAudit) -> str:
 
 def _level_lines(report: AuditReport) -> Iterator[str]:
     counts, data = report.counts, report.data
+    waiting = f", {counted(counts.pending, 'record')} pending" if counts.pending else ""
     texts = {
-        "chain": f"{counts.streams:,} streams, {counts.batches:,} batches, {counts.records:,} records "
-        f"({counts.rejected:,} rejected), {counts.signatures:,} signatures, {counts.gas:,} gas"
-        + (f", {counts.pending:,} records pending" if counts.pending else ""),
-        "data": f"{data.raw_files:,} raw files, {data.stored_parts:,} stored parts in {data.objects:,} "
-        f"objects, {data.bytes:,} bytes",
+        "chain": f"{counted(counts.streams, 'stream')}, {counted(counts.batches, 'batch')}, "
+        f"{counted(counts.records, 'record')} ({counts.rejected:,} rejected), "
+        f"{counted(counts.signatures, 'signature')}, {counts.gas:,} gas{waiting}",
+        "data": f"{counted(data.raw_files, 'raw file')}, {counted(data.stored_parts, 'stored part')} in "
+        f"{counted(data.objects, 'object')}, {counted(data.bytes, 'byte')}",
         "replay": ", ".join(
             f"{stage.name} {stage.replay.words}"
             for run in report.runs
@@ -112,8 +114,8 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"{head} {finding.code}: {printable(finding.message)}"
     if place:
         yield f"  at: {printable(place)}"
-    if finding.path:
-        yield f"  path: {printable(finding.path)}"
+    if finding.detail:
+        yield f"  detail: {printable(finding.detail)}"
     if finding.expected or finding.actual:
         expected, actual = finding.expected or "nothing", finding.actual or "nothing"
         yield f"  expected {printable(expected)}, found {printable(actual)}"

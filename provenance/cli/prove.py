@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def command(thing: str, run: str | None, ancestors: bool, out: str, folder: Path
 
 def _lines(proved: Proved, out: str, trust: Path) -> Iterator[str]:
     checked = proved.checked
-    above = f", {len(checked.ancestors):,} ancestors" if checked.ancestors else ""
-    yield f"{printable(out)}: {len(checked.shards):,} records{above}, {len(proved.data):,} bytes"
+    above = f", {counted(len(checked.ancestors), 'ancestor')}" if checked.ancestors else ""
+    yield f"{printable(out)}: {counted(len(checked.shards), 'record')}{above}, {len(proved.data):,} bytes"
     yield f"{checked.evidence.value}: chain {checked.chain_id} has no seals"
     yield f"next: provenance verify {printable(out)} --trust {printable(str(trust))}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provenance.cli._frame import emit, json_option, printable
+from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,14 +73,19 @@ def _lines(proof: str, result: Verified) -> Iterator[str]:
     if len(checked.shards) > _SHOWN:
         yield f"  and {len(checked.shards) - _SHOWN:,} more"
     if checked.ancestors:
-        yield f"  with {len(checked.ancestors):,} records that they descend from"
+        yield f"  with {counted(len(checked.ancestors), 'record')} that they descend from"
     if checked.seal is not None:
         seal, signer = checked.seal.seal, checked.seal.signer
         who = f"{printable(signer.name)} (organisation {signer.org})"
         yield f"  run {seal.run.hex()[:12]}, {seal.status}, signed by {who}"
     yield f"  chain {checked.chain_id}, contract 0x{checked.contract.hex()}"
     if result.files:
-        yield f"  {result.files:,} files are the proved ones, byte for byte"
+        given = (
+            "1 file given is a proved one"
+            if result.files == 1
+            else f"{result.files:,} files given are proved ones"
+        )
+        yield f"  {given}, byte for byte"
     yield "not checked:"
     for sentence in result.unchecked:
         yield f"  {sentence}"

@@ -283,7 +283,7 @@ def _check_lineage(shards: Sequence[CheckedRecord], ancestors: Sequence[CheckedR
     yield from gaps.sentences(len(ancestors))
     others = sum(1 for entry in ancestors if entry.partition is not None and not entry.stage)
     if others:
-        yield f"the seals of other runs, which would count {others} of the ancestors"
+        yield f"the seals of the other runs that ancestors are of: {others}"
 
 
 @dataclass(slots=True)
@@ -295,9 +295,9 @@ class _Gaps:
         if self.absent and not ancestors:
             yield "the lineage up to raw, for the file carries no ancestors"
         elif self.absent:
-            yield f"{self.absent} inputs whose records the file does not carry"
+            yield f"inputs whose records the file does not carry: {self.absent}"
         if self.roots:
-            yield f"{self.roots} lists of inputs that are given by their root alone"
+            yield f"lists of inputs that are given by their root alone: {self.roots}"
 
 
 def _follow(
@@ -362,7 +362,7 @@ def check_files(checked: Checked, files: Iterable[tuple[str, str, str]]) -> tupl
             )
         matched.update(hits)
     left = [part for at, part in enumerate(parts) if at not in matched and _physical(part)]
-    return (f"the bytes of {len(left)} stored parts, for they were not given",) if left else ()
+    return (f"the bytes of stored parts that were not given: {len(left)}",) if left else ()
 
 
 def _physical(part: Subject) -> bool:
@@ -384,4 +384,4 @@ def _unchecked(proof: Proof, trust: Trust, seal: CheckedSeal | None) -> Iterator
         yield "that the run has no second seal, and that its other partitions are there: an audit does"
     for what, count in (("endorsements", proof.endorsements), ("stamps", proof.stamps)):
         if count:
-            yield f"{count} {what}, which this version does not know"
+            yield f"{what}, which this version does not know: {count}"

@@ -128,7 +128,7 @@ def test_raw_files(world):
     report = world.audit()
     (changed,) = found(report, "raw-changed")
     (missing,) = found(report, "raw-missing")
-    assert (changed.stage, changed.shard, changed.path) == (
+    assert (changed.stage, changed.shard, changed.detail) == (
         "raw",
         2,
         str(world.folder / "raw/speaker 0/2.wav"),

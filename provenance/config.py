@@ -118,7 +118,11 @@ class Settings:
     )
     chain_timeout: float = _number(30.0, "How long a node may take to answer.", "seconds", 1, 600)
     compute_workers: int = _number(
-        0, "Worker processes of the cluster that a run starts on this machine; 0 for one a CPU.", "processes", 0, 1024
+        0,
+        "Worker processes of the cluster that a run starts on this machine; 0 for one a CPU.",
+        "processes",
+        0,
+        1024,
     )
     compute_file_limit: int = _number(
         1024 * _MIB, "A source file larger than this is set aside as too large.", "bytes", 1024, 1 << 40

@@ -195,10 +195,9 @@ def _digest(data: Any, number: int, schema: pa.Schema | None, algorithm: str) ->
 
 
 def conformed(data: Any, number: int, schema: pa.Schema | None) -> pa.Table:
-    """The table as it is hashed: conformed to the declared schema; undeclared, a column without a type is
-    text.
+    """The table as it is hashed, conformed to the declared schema (`spec/digests.md`, "A stage's schema").
 
-    (`spec/digests.md`, "A stage's schema".)
+    Undeclared, a column without a type is text.
     """
     table = digests.as_table(data)
     declared = digests.declare_schema(table.slice(0, 0)) if schema is None else schema

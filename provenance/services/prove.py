@@ -92,7 +92,7 @@ def local_trust(identity: ChainIdentity, keys: Mapping[str, bytes], orgs: Iterab
             "the ledger contract is not deployed yet", reason="no-contract", remedy="Run `provenance up`."
         )
     org = min(orgs, default=1)
-    members = tuple(Member(org, f"organisation {org}", key) for key in keys.values())
+    members = tuple(Member(org, "this folder's record key", key) for key in keys.values())
     return Trust(identity.chain_id, "none", identity.contract, code_hash=identity.code_hash, members=members)
 
 

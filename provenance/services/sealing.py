@@ -112,10 +112,10 @@ def _check_complete(history: RunHistory, sealable: Sealable) -> None:
             reason="partitions-missing",
             remedy="Compute the stage again in this run, or seal the run as aborted.",
         )
-    for stage in sealable.stages:
-        if is_sink(history.stages[stage.stage]) and stage.store is None:
+    for sealed in sealable.stages:
+        if is_sink(history.stages[sealed.stage]) and sealed.store is None:
             raise PendingError(
-                f"stage {stage.name!r}: its store was not finished",
+                f"stage {sealed.name!r}: its store was not finished",
                 reason="store-unfinished",
                 remedy="Compute the sink again in this run, or seal the run as aborted.",
             )

@@ -347,7 +347,7 @@ def test_who_observes_a_run_that_does_not_hold_verifies_nothing(
     with flipped(path):
         shards = world.shards(policy="observe")
         assert [shard.verified for shard in shards] == [False] * 3
-    assert "no shard of this run is verified: batch file" in caplog.text
+    assert "no shard of this run is verified: the batch file of seq 1 was changed in the leaf" in caplog.text
     assert (shards.opened(verified=True), shards.opened(verified=False)) == ([], [0, 1, 2])
 
 

@@ -228,18 +228,24 @@ def digest(thing: Thing, kind: str | None = None, algorithm: str = "sha256", *, 
     return digesting.digest(thing, read=read_path, kind=kind, algorithm=algorithm, threads=threads)
 
 
-def replayer(settings: Settings, client: Any = None) -> DaskReplayer:
+def replayer(settings: Settings, client: Any = None, *, code: str = "") -> DaskReplayer:
     """Runs recorded stages again, in fresh processes; close it, or use it in a ``with`` block.
 
     Args:
         settings: the folder's.
         client: as for `provenance.run`: processes on this machine, or a Dask scheduler's address.
+        code: a folder of modules that hold transforms and are not installed. It is searched last, so nothing
+            in it takes the place of a module that the audit itself uses; worker processes inherit it.
     """
+    import sys
     from importlib.metadata import version
+    from pathlib import Path
 
     from provenance.adapters.dask.compute import open_compute
     from provenance.adapters.dask.replay import DaskReplayer
 
+    if code and (place := str(Path(code).absolute())) not in sys.path:
+        sys.path.append(place)
     return DaskReplayer(
         names(settings),
         lambda: open_compute(client, workers=settings.compute_workers),

@@ -86,6 +86,14 @@ folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
     help="Folder of log, batches, index and keys.  [default: the nearest .provenance from here upwards]",
 )
 
+code_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--code",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="Where a replay finds modules of transforms that are not installed.  [default: the current folder]",
+)
+
 
 def emit(result: Mapping[str, Json], *, as_json: bool, render: Callable[[], Iterable[str]]) -> None:
     """Print a command's result.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._frame import code_option, emit, folder_option, json_option, printable, progress
 from provenance.cli._words import counted
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ _MARKS = {"error": "red", "unreachable": "yellow", "pending": "yellow", "warning
     help="How deep: each level includes those before it.",
 )
 @click.option("--all", "every_run", is_flag=True, help="Audit every sealed run.")
+@code_option
 @folder_option
 @json_option
-def command(run: str | None, level: str, every_run: bool, folder: Path, as_json: bool) -> None:
+def command(run: str | None, level: str, every_run: bool, code: str, folder: Path, as_json: bool) -> None:
     """Check a run against the chain, its data or a replay.
 
     RUN is the beginning of a run's id, 4 digits or more; the latest sealed run if it is left out. Level chain
@@ -44,6 +45,7 @@ def command(run: str | None, level: str, every_run: bool, folder: Path, as_json:
     Example:
       provenance audit
       provenance audit 4e2204d7 --level replay
+      provenance audit --level replay --code ../pipelines
     """
     from provenance import bootstrap, config
     from provenance.services.audit import audit
@@ -52,7 +54,7 @@ def command(run: str | None, level: str, every_run: bool, folder: Path, as_json:
         raise click.UsageError("RUN and --all exclude each other")
     settings = config.load(folder)
     with contextlib.ExitStack() as stack:
-        replayer = stack.enter_context(bootstrap.replayer(settings)) if level == "replay" else None
+        replayer = stack.enter_context(bootstrap.replayer(settings, code=code)) if level == "replay" else None
         ports = bootstrap.audit_ports(settings, replayer=replayer)
         report = audit(ports, run, level=level, every_run=every_run, progress=progress)
     emit(report.as_json(), as_json=as_json, render=lambda: _lines(report))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,7 +141,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     for part in outcome.again:
         count = part.last - part.first + 1
         yield (
-            f"stream {part.stream.hex()[:16]}: the chain did not have the last {count:,} batches, to seq"
+            f"stream {part.stream.hex()[:16]}: the chain lacked {counted(count, 'batch')}, to seq"
             f" {part.last}; they were anchored from their files"
         )
     if outcome.index_error is not None:
@@ -149,9 +150,8 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.batches:
         yield "nothing to anchor: all that is in the log is final"
         return
-    yield (
-        f"anchored and final: {outcome.records:,} records in {outcome.batches:,} batches, {outcome.gas:,} gas"
-    )
+    counts = f"{counted(outcome.records, 'record')} in {counted(outcome.batches, 'batch')}"
+    yield f"anchored and final: {counts}, {outcome.gas:,} gas"
     for stream, anchor in outcome.positions.items():
         yield f"  stream {stream.hex()[:16]}: seq {anchor.seq}, next offset {anchor.next_offset:,}"
     if outcome.indexed.rejected:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provenance.cli._frame import emit, folder_option, json_option, progress
+from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,4 +63,5 @@ def rebuild(folder: Path, as_json: bool) -> None:
 
 
 def _lines(found: Indexed) -> list[str]:
-    return [f"indexed {found.records:,} records of {found.batches:,} batches ({found.rejected:,} rejected)"]
+    counts = f"{counted(found.records, 'record')} of {counted(found.batches, 'batch')}"
+    return [f"indexed {counts} ({found.rejected:,} rejected)"]

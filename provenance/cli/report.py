@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._frame import code_option, emit, folder_option, json_option, printable, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="How deep the audit goes that the page shows.",
 )
+@code_option
 @folder_option
 @json_option
-def command(run: str | None, out: str, level: str, folder: Path, as_json: bool) -> None:
+def command(run: str | None, out: str, level: str, code: str, folder: Path, as_json: bool) -> None:
     """Write the report of a run.
 
     One page of HTML that loads nothing from anywhere: dataset, stages, rejected files, anchors, an audit made
@@ -55,7 +56,7 @@ def command(run: str | None, out: str, level: str, folder: Path, as_json: bool) 
 
     settings = config.load(folder)
     with contextlib.ExitStack() as stack:
-        replayer = stack.enter_context(bootstrap.replayer(settings)) if level == "replay" else None
+        replayer = stack.enter_context(bootstrap.replayer(settings, code=code)) if level == "replay" else None
         report = build_report(
             bootstrap.audit_ports(settings, replayer=replayer),
             run,

@@ -12,8 +12,7 @@
     └── PendingError           nothing is wrong, the anchor is not there yet: wait      exit code 4
 
 Every message names the thing, what was expected, what was found, and the next step. Adapters convert every
-foreign exception
-into one of these; nothing else leaves the package but programming errors.
+foreign exception into one of these; nothing else leaves the package but programming errors.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class ProvenanceError(Exception):
     Args:
         message: one sentence that names the thing and what is wrong with it.
         reason: a short, stable code (``"trailing-bytes"``, ``"not-canonical"``): tests, indexes and other
-            programs go by it, people by
-            the message.
+            programs go by it, people by the message.
         remedy: the next step, in the imperative; shown on a line of its own. Empty if there is none to give.
     """
 
@@ -54,6 +52,8 @@ class ProvenanceError(Exception):
         self.message = message
         self.reason = reason
         self.remedy = remedy
+        if remedy:
+            self.add_note(f"  next: {remedy}")  # below the message where Python prints the traceback
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by state: subclasses differ in signature, and Dask carries errors between processes."""

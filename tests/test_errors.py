@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 
 import pytest
 
@@ -30,3 +31,10 @@ def test_an_error_survives_pickling_with_all_it_carries(error, code):
 
 def test_a_mismatch_says_expected_and_found():
     assert str(errors.MismatchError("root", expected="a", actual="b")) == "root: expected a, found b"
+
+
+def test_a_traceback_ends_with_the_next_step():
+    error = errors.ConfigError("it is not there", remedy="Run: provenance init")
+    shown = traceback.format_exception(pickle.loads(pickle.dumps(error)))
+    assert shown[-1] == "  next: Run: provenance init\n"
+    assert traceback.format_exception(errors.ConfigError("m"))[-1].endswith("ConfigError: m\n")

@@ -41,7 +41,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setattr(
         bootstrap, "audit_ports", lambda settings, replayer=None: world.ports(replayer=replayer)
     )
-    monkeypatch.setattr(bootstrap, "replayer", lambda settings: world.replayer)
+    monkeypatch.setattr(bootstrap, "replayer", lambda settings, code: world.replayer)
     monkeypatch.setattr(bootstrap, "write_trust", write_trust)
     return world
 

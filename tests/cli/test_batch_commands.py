@@ -77,7 +77,7 @@ def test_batch_says_what_the_chain_had_lost(world, capsys) -> None:
     run(capsys, "batch", "--max-records", "1")
     world.chain.reorganise(2, drop=True)
     _, out, _ = run(capsys, "batch")
-    assert "did not have the last 2 batches, to seq 3" in out
+    assert "lacked 2 batches, to seq 3" in out
     world.chain.reorganise(2, drop=True)
     (again,) = run_json(capsys, "batch")["anchored_again"]
     assert (again["first"], again["last"]) == (2, 3)

@@ -79,8 +79,7 @@ def survey(chain: ChainReader, complain: Complain) -> Survey:
     Args:
         chain: the reader.
         complain: called as ``complain(code, message, stream=…, seq=…, expected=…, actual=…)`` for
-            whatever does
-            not follow: a node can be wrong, and its answers are checked as far as hashes go.
+            whatever does not follow: a node can be wrong, and its answers are checked as far as hashes go.
 
     Raises:
         UnavailableError: the node cannot be reached, or has no contract.

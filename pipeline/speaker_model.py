@@ -268,12 +268,16 @@ def _fit(
     net["normalise"].eval()
     net["normalise"].running_mean.copy_(inputs.mean(dim=(0, 2)))
     net["normalise"].running_var.copy_(inputs.var(dim=(0, 2)))
+    # Every speaker counts alike, however much they recorded; so with shuffled labels naming the most frequent
+    # one gains nothing, and what is left is chance.
+    counts = torch.bincount(wanted, minlength=speakers).clamp(min=1)
+    weights = len(wanted) / (speakers * counts.to(torch.float32))
     optimiser = torch.optim.Adam(net.parameters(), lr=2e-3, weight_decay=1e-4)
     total = 0.0
     for _ in range(epochs):
         total = 0.0
         for batch in torch.from_numpy(rng.permutation(len(inputs))).to(device).split(_BATCH):
-            loss = nn.functional.cross_entropy(_forward(net, inputs[batch]), wanted[batch])
+            loss = nn.functional.cross_entropy(_forward(net, inputs[batch]), wanted[batch], weight=weights)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

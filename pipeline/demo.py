@@ -164,8 +164,13 @@ def anchor(demo: Demo) -> None:
     for count in ("records", "batches", "gas"):
         demo.summary[count] = demo.summary.get(count, 0) + made[count]
     click.echo(
-        f"          anchored {made['records']} records in {made['batches']} batches, {made['gas']:,} gas"
+        f"          anchored {_counted(made['records'], 'record')} in {_counted(made['batches'], 'batch')},"
+        f" {made['gas']:,} gas"
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
 def audit(demo: Demo, run: str, level: str) -> None:
@@ -298,7 +303,8 @@ def finish(demo: Demo) -> None:
     demo.say("done")
     verdicts = ", ".join(f"{level} {verdict}" for level, verdict in summary["audit"].items())
     lines = [
-        f"anchored   {summary['records']} records, {summary['batches']} batches, {summary['gas']:,} gas",
+        f"anchored   {_counted(summary['records'], 'record')}, {_counted(summary['batches'], 'batch')},"
+        f" {summary['gas']:,} gas",
         f"audit      {verdicts}",
         f"training   {_scores(summary)}",
         f"tampering  {len(summary['tamper'])} of 2 found, named and put right",

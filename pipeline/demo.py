@@ -303,8 +303,10 @@ def finish(demo: Demo) -> None:
     demo.say("done")
     verdicts = ", ".join(f"{level} {verdict}" for level, verdict in summary["audit"].items())
     lines = [
-        f"anchored   {_counted(summary['records'], 'record')}, {_counted(summary['batches'], 'batch')},"
-        f" {summary['gas']:,} gas",
+        (
+            f"anchored   {_counted(summary['records'], 'record')}, {_counted(summary['batches'], 'batch')},"
+            f" {summary['gas']:,} gas"
+        ),
         f"audit      {verdicts}",
         f"training   {_scores(summary)}",
         f"tampering  {len(summary['tamper'])} of 2 found, named and put right",

@@ -94,7 +94,13 @@ def start(folder: Path, *, port: int | None = None, tools: Path | None = None) -
         if process is not None:
             return _info(process, chain_id)
         executable = find_anvil(tools or folder.parent / "tools")
-        process, recovered = _start(folder, executable, chain_id, _choose_port(port, last_port))
+        try:
+            process, recovered = _start(folder, executable, chain_id, _choose_port(port, last_port))
+        except ConfigError as error:
+            if port is not None or error.reason != "port-taken":
+                raise
+            forget_process(folder)  # another program was quicker to take a port that nobody asked for
+            process, recovered = _start(folder, executable, chain_id, _free_port())
         save_settings(folder, chain_id, process.port)
         return _info(process, chain_id, started=True, recovered=recovered)
 
@@ -238,6 +244,10 @@ def _choose_port(fixed: int | None, last: int) -> int:
     for port in (last, DEFAULT_PORT):
         if port and _is_free(port):
             return port
+    return _free_port()
+
+
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         return int(probe.getsockname()[1])

@@ -37,16 +37,27 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     try:
         _, publisher = bootstrap.chain(settings)
         governance = bootstrap.governance(settings)
-        act(governance, DeployCall("organisation", governance.address))
-        act(governance, SetKeyCall(publisher.address, 2))
+        act(settings, governance, DeployCall("organisation", governance.address))
+        act(settings, governance, SetKeyCall(publisher.address, 2))
         yield settings
     finally:
         anvil.stop(settings.chain_path)
 
 
-def act(account: EvmTransactor, call: Call) -> None:
+def mine(settings: Settings) -> None:
+    """A block with what was sent: anvil makes one by itself, and not at once."""
+    from provenance.adapters import anvil
+    from provenance.adapters.evm import Node
+
+    running = anvil.status(settings.chain_path)
+    assert running is not None
+    Node(running.url).call("evm_mine")
+
+
+def act(settings: Settings, account: EvmTransactor, call: Call) -> None:
     transaction = account.sign(call, account.nonce())
     account.send(transaction.raw)
+    mine(settings)
     assert account.state(transaction.hash) is TxState.FINAL
 
 
@@ -55,7 +66,7 @@ class TestEvmOnAnvil(ChainConformance):
     def chain(self, settings: Settings) -> ChainUnderTest:
         reader, publisher = bootstrap.chain(settings)
         governance = bootstrap.governance(settings)
-        return ChainUnderTest(reader, governance, publisher, lambda: None, secrets.token_bytes(32))
+        return ChainUnderTest(reader, governance, publisher, lambda: mine(settings), secrets.token_bytes(32))
 
 
 def test_a_chain_under_another_id_is_refused(settings: Settings, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def run_command(wanted: click.Command) -> int:
         wanted(standalone_mode=False)
     except ProvenanceError as error:
         click.echo(f"error: {error.message}", err=True)
-        for line in [*getattr(error, "__notes__", []), *([f"next: {error.remedy}"] if error.remedy else [])]:
+        for line in [*error.context, *([f"next: {error.remedy}"] if error.remedy else [])]:
             click.echo(f"  {line}", err=True)
         return error.exit_code
     except click.ClickException as error:

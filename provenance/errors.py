@@ -55,6 +55,11 @@ class ProvenanceError(Exception):
         if remedy:
             self.add_note(f"  next: {remedy}")  # below the message where Python prints the traceback
 
+    @property
+    def context(self) -> list[str]:
+        """Where it happened, as the notes say that were added on the way up: stage, partition, file."""
+        return [note for note in getattr(self, "__notes__", []) if note != f"  next: {self.remedy}"]
+
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by state: subclasses differ in signature, and Dask carries errors between processes."""
         return (_rebuild, (type(self), self.message, self.remedy, dict(self.__dict__)))

@@ -38,3 +38,9 @@ def test_a_traceback_ends_with_the_next_step():
     shown = traceback.format_exception(pickle.loads(pickle.dumps(error)))
     assert shown[-1] == "  next: Run: provenance init\n"
     assert traceback.format_exception(errors.ConfigError("m"))[-1].endswith("ConfigError: m\n")
+
+
+def test_context_is_what_was_added_on_the_way_up():
+    error = errors.ConfigError("it is not there", remedy="Run: provenance init")
+    error.add_note("in stage 'clean', partition 3")
+    assert error.context == ["in stage 'clean', partition 3"]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from provenance.errors import PendingError as PendingError
     from provenance.errors import ProvenanceError as ProvenanceError
     from provenance.errors import Rejected as Rejected
+    from provenance.errors import ReplayWarning as ReplayWarning
     from provenance.errors import UnavailableError as UnavailableError
     from provenance.errors import VerificationError as VerificationError
     from provenance.recording import attach as attach
@@ -57,10 +58,12 @@ _PLACES = {
     "MalformedError": "provenance.errors",
     "UnavailableError": "provenance.errors",
     "PendingError": "provenance.errors",
+    "ReplayWarning": "provenance.errors",
 }
 _SUBMODULES = frozenset({"errors", "torch"})
 
-__all__ = [*_PLACES, "errors", "torch"]  # noqa: PLE0604 - names of this module, all of them
+# Without "torch": whoever imports all names need not have it.
+__all__ = [*_PLACES, "errors"]  # noqa: PLE0604 - names of this module, all of them
 
 
 def __getattr__(name: str) -> Any:
@@ -76,4 +79,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *_SUBMODULES])

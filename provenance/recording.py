@@ -183,11 +183,16 @@ def rejected(run_id: str, *, folder: str | Path | None = None) -> dict[str, str]
     Args:
         run_id: the run's id.
         folder: as `run`: that of the run.
+
+    Raises:
+        ConfigError: there is no such run here.
     """
     from provenance.services.rejections import rejected_items
+    from provenance.services.runlog import find_run
 
-    settings = config.load(None if folder is None else Path(folder))
-    return rejected_items(bytes.fromhex(run_id), _ports(settings))
+    ports = _ports(config.load(None if folder is None else Path(folder)))
+    history, _ = find_run(run_id, ports)
+    return rejected_items(history.id, ports)
 
 
 def _run(

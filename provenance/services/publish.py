@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DriverRecorder", "RunFacts", "attach_run", "start_run"]
 
-_NO_RUN = "Check the run id, and that the folder is the one that the run was started with."
-
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
@@ -179,18 +177,10 @@ def attach_run(run: str, ports: RunPorts, is_stored: Callable[[Partition], bool]
         ConfigError: ``run-id`` (it is none), ``no-run`` (the log has no such run signed by our key),
         ``sealed``.
     """
-    try:
-        run_id = bytes.fromhex(run)
-    except ValueError:
-        run_id = b""
-    if len(run_id) != 32:
-        raise ConfigError(f"run id {run!r:.80}: expected 64 hex digits", reason="run-id", remedy=_NO_RUN)
-    history = runlog.read_history(run_id, ports)
-    if history.run is None:
-        raise ConfigError(f"run {run}: the log has no such run of ours", reason="no-run", remedy=_NO_RUN)
+    history, found = runlog.find_run(run, ports)
     sealing.check_not_sealed(history)
-    datasets = tuple(_datasets(history, history.run, ports))
-    return DriverRecorder(run_id, history.run, datasets, ports, is_stored, dict(history.stages))
+    datasets = tuple(_datasets(history, found, ports))
+    return DriverRecorder(history.id, found, datasets, ports, is_stored, dict(history.stages))
 
 
 def _datasets(history: RunHistory, run: Run, ports: RunPorts) -> Iterator[Dataset]:

@@ -10,20 +10,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provenance.core import canonical
+from provenance.core.merkle import HASH_BYTES
 from provenance.core.records import key_id
 from provenance.core.runs import RunHistory, decode_partition, starts_name
-from provenance.errors import MalformedError
+from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
 
-    from provenance.core.kinds import Partition
+    from provenance.core.kinds import Partition, Run
     from provenance.ports import BatchStore, Clock, EventLog, RecordSigner
 
-__all__ = ["RunPorts", "encode_starts", "read_history", "read_partitions", "read_values", "utc_text"]
+__all__ = [
+    "RunPorts",
+    "encode_starts",
+    "find_run",
+    "read_history",
+    "read_partitions",
+    "read_values",
+    "utc_text",
+]
 
 _READ = 4096
+_NO_RUN = "Check the run id, and that the folder is the one that the run was started with."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,24 @@ class RunPorts:
 def utc_text(moment: dt.datetime) -> str:
     """A time in UTC as records write it: ``2026-01-31T12:00:00.000001Z``."""
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def find_run(text: str, ports: RunPorts) -> tuple[RunHistory, Run]:
+    """The signed records of the run with this id in hex, and its own one.
+
+    Raises:
+        ConfigError: ``run-id``, it is none; ``no-run``, the log has no such run signed by our key.
+    """
+    try:
+        run_id = bytes.fromhex(text)
+    except ValueError:
+        run_id = b""
+    if len(run_id) != HASH_BYTES:
+        raise ConfigError(f"run id {text!r:.80}: expected 64 hex digits", reason="run-id", remedy=_NO_RUN)
+    history = read_history(run_id, ports)
+    if history.run is None:
+        raise ConfigError(f"run {text}: the log has no such run of ours", reason="no-run", remedy=_NO_RUN)
+    return history, history.run
 
 
 def read_history(run: bytes, ports: RunPorts) -> RunHistory:

@@ -265,6 +265,7 @@ class Run(Reading):
         return self._handle(node)
 
     def _write(self, parent: Node, path: Any, name: str | None, format_: str | None) -> Sink:
+        self._check_open()
         place = Path(path).absolute()
         node = self._builder.sink(parent, place, name, format_)
         if any(sink.building == node.building for sink in self._sinks):
@@ -282,6 +283,7 @@ class Run(Reading):
         self._execution.persist(node)
 
     def _handle(self, node: Node) -> Handle:
+        self._check_open()
         self._made.append(node)
         return Handle(self, node)
 

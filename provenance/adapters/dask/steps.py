@@ -209,4 +209,5 @@ def _check_usable(step: Step, work: Work, made: Made, rejected: str | None) -> N
         if isinstance(item, File) and item.rejected:
             raise BadInputError(step.name, work.number, item.name, item.rejected)
     if rejected is not None:
-        raise BadInputError(step.name, work.number, "", rejected)
+        read = [subject.name for parent in work.parents for subject in parent.ref.subjects]
+        raise BadInputError(step.name, work.number, read[0] if len(read) == 1 else "", rejected)

@@ -69,3 +69,41 @@ def test_a_session_that_goes_otherwise_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="exit code 3"):
         documents.walk("```console\n$ exit 3\n```\n", tmp_path, os.environ)
     assert documents.walk(page.replace("\nc\n", "\nb\n"), tmp_path, os.environ) == 1
+
+
+SOUNDS = """
+import numpy as np
+
+
+def loudness(file, *, window):
+    values = np.frombuffer(file.data, np.uint8).astype(np.float64)
+    return values[: len(values) // window * window].reshape(-1, window).mean(axis=1)
+
+
+def spectrum(file):
+    return np.abs(np.fft.rfft(np.frombuffer(file.data, np.uint8))).astype(np.float32)
+
+
+def together(files):
+    return {"values": np.concatenate([file.data for file in files])}
+
+
+def again(parts):
+    return {name: values + 1 for name, values in parts.items()}
+"""
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_the_page_on_recording(tmp_path: Path, environment: dict[str, str]) -> None:
+    page = (ROOT / "docs/how-to/record-a-pipeline.md").read_text(encoding="utf-8")
+    for person in ("ada", "bo"):
+        (tmp_path / "sounds" / person).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "sounds" / person / f"{number}.raw").write_bytes(bytes(range(number, number + 40)))
+    (tmp_path / "sounds.py").write_text(SOUNDS, encoding="utf-8")
+    parts = [block.text for block in documents.blocks(page) if block.language == "python"]
+    (tmp_path / "page.py").write_text("from sounds import again\n" + "\n".join(parts), encoding="utf-8")
+    made = "again.zarr\nall.zarr\nloudness.zarr\nspectra.zarr\n"
+    session = f"```console\n$ provenance init\n$ python page.py\n$ ls -d *.zarr\n{made}```\n"
+    assert documents.walk(session, tmp_path, environment) == 3

@@ -175,11 +175,20 @@ class RunCheck:
                 )
 
     def _check_trust(self) -> None:
+        """What claims to be a signed record of this run and is not.
+
+        Beside a valid seal it counts for nothing: whoever may write to the log could take every run away.
+        """
         for refused in self._catalogue.refused:
             if refused.run == self.run:
                 code = refused.reason if refused.reason in {"unknown-key", "signature"} else "refused-record"
                 forged = "forged-seal" if refused.kind == "seal" else code
-                self._fail(forged, refused.message, record=refused.id.hex(), **refused.position.place)
+                place = {"record": refused.id.hex(), **refused.position.place}
+                if self.seal is None:
+                    self._fail(forged, refused.message, **place)
+                else:
+                    run = self.run.hex()
+                    self._findings.add(Severity.WARNING, "chain", forged, refused.message, run=run, **place)
 
     def _check_seals(self) -> None:
         seals = self._catalogue.seals.get(self.run, {})

@@ -433,6 +433,12 @@ def test_a_ragged_row_is_told_by_its_line(text: str, line: int, found: int, tmp_
     assert f"line {line} has {found} columns, expected 2" in error.message
 
 
+def test_a_ragged_row_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n1,2\n\xff,2,3\n")
+    assert reason_of(path) == "ragged-row"
+
+
 def test_a_ragged_row_that_python_cannot_find_is_told_without_its_line(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,b\n" + "x" * 200_000 + ",2\n3\n")
@@ -471,6 +477,16 @@ def header(dtype: str, shape: str, order: str = "False", version: tuple[int, int
     text = f"{{'descr': {dtype}, 'fortran_order': {order}, 'shape': {shape}, }}"
     size = struct.pack("<H" if version == (1, 0) else "<I", len(text) + 1)
     return b"\x93NUMPY" + bytes(version) + size + text.encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': (", b"{'descr'", b"(" * 90, b"\x00", b'"""', b"{" + b"[" * 90]
+)
+def test_an_npy_header_that_is_no_python_is_told(header: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    text = header.ljust(117) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+    assert reason_of(path) == "damaged"
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0)])

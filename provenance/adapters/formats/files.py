@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import struct
+import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -32,9 +33,11 @@ _FOREIGN = (
     LookupError,
     OSError,
     RuntimeError,
+    SyntaxError,
     TypeError,
     ValueError,
     struct.error,
+    tokenize.TokenError,
 )
 """What decoders raise at bytes that they were not made for; damaged files reach most of their code."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import re
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ _MAX_SCHEMA_BYTES = 1 << 26
 _CSV_BLOCK_BYTES = 16 << 20
 """No row can be longer: pyarrow reads so much at a time."""
 
+_RAGGED = re.compile(r"Expected (\d+) columns, got (\d+)")
 _ENCRYPTED_FOOTER = b"PARE"  # Parquet modular encryption, "Encrypted Footer Mode"
 
 
@@ -122,20 +124,16 @@ def read_csv(path: Path | str, *, delimiter: str = ",") -> pa.Table:
     Raises:
         MalformedError: ``ragged-row`` with the number of its line, ``empty``, ``damaged``.
     """
-    ragged: list[arrow_csv.InvalidRow] = []
-
-    def note(row: arrow_csv.InvalidRow) -> str:
-        ragged.append(row)
-        return "error"
-
     blocks = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
-    options = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note)
+    options = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with open_regular(path) as file, decoding(path, "CSV"):
         try:
             return arrow_csv.read_csv(file, blocks, options)
         except pa.ArrowInvalid as error:
+            # By its words: a handler for such rows is not called where one of them is not UTF-8.
+            ragged = _RAGGED.search(str(error))
             if ragged:
-                raise _ragged(path, file, delimiter, ragged[0]) from error
+                raise _ragged(path, file, delimiter, expected=ragged[1], actual=ragged[2]) from error
             if "Empty CSV file" in str(error):
                 raise _no_rows(path) from error
             raise
@@ -149,11 +147,13 @@ def _no_rows(path: Path | str) -> MalformedError:
     )
 
 
-def _ragged(path: Path | str, file: BinaryIO, delimiter: str, row: arrow_csv.InvalidRow) -> MalformedError:
+def _ragged(
+    path: Path | str, file: BinaryIO, delimiter: str, *, expected: str, actual: str
+) -> MalformedError:
     line = _ragged_line(file, delimiter)
     place = f"line {line}" if line else "a row"
     return MalformedError(
-        f"{shown(path)}: {place} has {row.actual_columns} columns, expected {row.expected_columns}",
+        f"{shown(path)}: {place} has {actual} columns, expected {expected}",
         reason="ragged-row",
         remedy="Mend the line: perhaps a value that holds the delimiter lacks its quotes.",
     )

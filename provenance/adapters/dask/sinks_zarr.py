@@ -161,7 +161,9 @@ def arrays_of(data: Any, stage: str) -> dict[str, Any]:
     if isinstance(data, np.ndarray):
         return {"data": data}
     if isinstance(data, list) and data and all(isinstance(item, File) for item in data):
-        data = {item.name.replace("/", "_"): item.data for item in data if not item.rejected}
+        # A name may be a path; a part is one folder, and two names never the same one.
+        named = {item.name.replace("%", "%25").replace("/", "%2F"): item for item in data}
+        data = {name: item.data for name, item in named.items() if not item.rejected}
     if isinstance(data, dict) and data and all(isinstance(part, np.ndarray) for part in data.values()):
         return {name: data[name] for name in sorted(data)}
     raise ConfigError(

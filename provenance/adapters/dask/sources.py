@@ -94,12 +94,13 @@ def find_files(
     Args:
         where: a folder (all files below it), a pattern with ``*``, ``?``, ``[…]`` or ``**``, or paths.
         root: what names are relative to; by default the folder, or the pattern's part before the first
-        wildcard.
+            wildcard.
 
     Raises:
         ConfigError: ``no-files``, ``no-root``.
         MalformedError: ``name-not-utf8``, ``name-too-long``, ``names-collide``, ``link-escapes``,
-            ``not-a-file``; the file is named.
+            ``link-to-folder``, ``not-a-file``; the file is named.
+        UnavailableError: a folder cannot be read.
     """
     if isinstance(where, str | Path):
         base, paths = _expand(str(where))
@@ -136,7 +137,7 @@ def _expand(text: str) -> tuple[Path, list[Path]]:
         )
     place = Path(text)
     if place.is_dir():
-        return place, [path for path in place.rglob("*") if not path.is_dir()]
+        return place, _below(place)
     if place.is_file() or not _GLOB & set(text):
         return place.parent, [place] if place.exists() or place.is_symlink() else []
     fixed = []
@@ -146,10 +147,28 @@ def _expand(text: str) -> tuple[Path, list[Path]]:
         fixed.append(part)
     base = Path(*fixed) if fixed else Path()
     pattern = str(Path(*place.parts[len(fixed) :]))
+    if "**" in pattern:
+        _below(base)  # what could not be entered would be left out without a word
     try:
         return base, [path for path in base.glob(pattern) if not path.is_dir()]
     except (ValueError, NotImplementedError) as error:
         raise ConfigError(f"pattern {show(text)}: {error}", reason="pattern") from error
+
+
+def _below(base: Path) -> list[Path]:
+    """Every file below a folder. One that cannot be entered is refused: no file may be left out silently."""
+    found: list[Path] = []
+    for folder, inner, names in os.walk(base, onerror=_not_entered):
+        for name in inner:
+            place = Path(folder) / name
+            if place.is_symlink():  # it is not entered: it may lead out of the root, or in a circle
+                raise _refused("link-to-folder", str(place), "is a link to a folder")
+        found += [Path(folder) / name for name in names]
+    return found
+
+
+def _not_entered(error: OSError) -> None:
+    raise files.refused(error, Path(error.filename), "read") from error
 
 
 def _look_at(path: Path, base: Path, real_root: Path) -> Found:

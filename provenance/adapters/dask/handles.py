@@ -212,6 +212,12 @@ class Handle:
         self._run._persist(self._node)  # noqa: SLF001 - as above
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"a stage has no {name!r}: it is no Dask collection. What Dask, pandas or NumPy would do between "
+            "stages is a stage too: .stage(name, function), or .wide(name, function, by=…) to regroup"
+        )
+
     def __repr__(self) -> str:
         return f"<stage {self.name}: {self.partitions} partitions>"
 

@@ -92,8 +92,9 @@ class Reading:
             arrow: partitions are pyarrow Tables instead of pandas DataFrames.
 
         Raises:
-            ConfigError: as `files`; the first file's types cannot be worked out.
+            ConfigError: as `files`; the first file's types cannot be worked out; ``delimiter``.
         """
+        tables.check_delimiter(delimiter)
         return self._tables(where, root, name, tables.CsvFormat(delimiter), types, arrow)
 
     def parquet(

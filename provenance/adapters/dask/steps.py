@@ -10,8 +10,12 @@ Nothing but the data decides what a record says: no clock, host, worker or attem
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import cloudpickle
+import dask
 
 from provenance.adapters.dask.carried import Carried, Done
 from provenance.core.kinds import Partition
@@ -19,7 +23,7 @@ from provenance.core.lineage import Ref, inputs_of
 from provenance.core.merkle import leaf_hash
 from provenance.core.partitions import File, Measured, measure, rejection
 from provenance.core.records import encode_record
-from provenance.errors import MalformedError
+from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +44,8 @@ __all__ = [
     "run_chain",
     "take_records",
 ]
+
+_LONGEST = 8000  # characters of an error's message; from 10,000 on Dask cuts it, and drops the notes
 
 
 class BadInputError(MalformedError):
@@ -157,10 +163,40 @@ def _apply(step: Step, work: Work) -> Made:
         parent = work.parents[0]
         return Made(parent.data, (parent.ref,), first.key, first.rejected)
     try:
-        return step.operation.apply(work)
+        made = step.operation.apply(work)
     except Exception as error:
         error.add_note(f"in stage {step.name!r}, partition {work.number}")
-        raise
+        told = _told(error)
+        if told is error:
+            raise
+    else:
+        return _computed(step, made)
+    raise told  # here, not above: it must not take the other along as its context
+
+
+def _computed(step: Step, made: Made) -> Made:
+    """What was made, unless it is a promise."""
+    if dask.is_dask_collection(made.data):
+        raise ConfigError(
+            f"stage {step.name!r}: its function returned a Dask {type(made.data).__qualname__}, which is not "
+            "computed yet",
+            reason="not-a-handle",
+            remedy="Work on the partition with pandas or NumPy, or make a source of it: run.collection(…).",
+        )
+    return made
+
+
+def _told(error: Exception) -> Exception:
+    """The error, or its words where it could not travel to the driver: Dask would drop the notes with it."""
+    text = str(error)
+    with contextlib.suppress(Exception):  # whatever a stranger's exception does when it is copied
+        cloudpickle.loads(cloudpickle.dumps(error))
+        if len(text) <= _LONGEST:
+            return error
+    told = RuntimeError(f"{type(error).__qualname__}: {text[:_LONGEST]}").with_traceback(error.__traceback__)
+    for note in error.__notes__:
+        told.add_note(note)
+    return told
 
 
 def record_made(step: Step, work: Work, made: Made) -> tuple[Ref, bytes]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from provenance.adapters.dask.steps import Work
 
-__all__ = ["CsvFormat", "ParquetFormat", "ReadTables", "TableFormat", "declared"]
+__all__ = ["CsvFormat", "ParquetFormat", "ReadTables", "TableFormat", "check_delimiter", "declared"]
 
 _TRIED = 20  # files at the beginning that may be unreadable
 _SAMPLE = 1 << 20  # bytes of the first file from which the types of a CSV are worked out
@@ -113,6 +113,16 @@ class ParquetFormat:
 
 
 TableFormat = CsvFormat | ParquetFormat
+
+
+def check_delimiter(delimiter: str) -> None:
+    """One ASCII character that stands for nothing else in a CSV."""
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise ConfigError(
+            f"delimiter {delimiter!r:.80}: expected one character",
+            reason="delimiter",
+            remedy='Give what stands between the values: ",", ";", "\\t" or the like.',
+        )
 
 
 @dataclass(frozen=True, slots=True)

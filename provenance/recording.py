@@ -111,7 +111,7 @@ def run(
     except BaseException:
         compute.close()
         raise
-    return _run(settings, recorder, lambda: compute, on_bad_input)
+    return _run(settings, recorder, lambda: compute, on_bad_input, compute)
 
 
 start = run
@@ -196,7 +196,11 @@ def rejected(run_id: str, *, folder: str | Path | None = None) -> dict[str, str]
 
 
 def _run(
-    settings: Settings, recorder: DriverRecorder, compute: Callable[[], Compute], on_bad_input: str
+    settings: Settings,
+    recorder: DriverRecorder,
+    compute: Callable[[], Compute],
+    on_bad_input: str,
+    opened: Compute | None = None,
 ) -> Run:
     from provenance.adapters.dask.emission import Outlet
     from provenance.adapters.dask.execution import Limits, Session
@@ -214,6 +218,7 @@ def _run(
             log=LogOpener(settings),
             store=StoreOpener(settings),
             identities=frozenset(recorder.ports.log.identities()),
+            version=importlib.metadata.version(_DISTRIBUTION),
             environments=recorder.environments(),
         ),
         compute=compute,
@@ -223,7 +228,7 @@ def _run(
         or not recorder.datasets,
         stop_on_bad_input=on_bad_input == "stop",
     )
-    made = Run(session, Limits(settings.compute_file_limit, settings.compute_group_bytes))
+    made = Run(session, Limits(settings.compute_file_limit, settings.compute_group_bytes), opened)
     _current.set(made)
     return made
 

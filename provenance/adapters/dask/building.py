@@ -15,6 +15,7 @@ from provenance.adapters.dask import functions
 from provenance.adapters.dask.checks import (
     check_aligned,
     check_name,
+    check_own,
     check_replay,
     encode_arguments,
     encode_pairs,
@@ -171,6 +172,7 @@ class Builder:
         """One partition in, one out; handles among the parameters are further parents."""
         fn, values = functions.bind(fn, dict(params))
         others = {key: value._node for key, value in values.items() if isinstance(value, Handle)}  # noqa: SLF001
+        check_own(name, self.run, others)
         check_aligned(name, parent, others)
         plain = {key: value for key, value in values.items() if key not in others}
         warn_unless_importable(name, fn)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_aligned",
     "check_name",
+    "check_own",
     "check_replay",
     "encode_arguments",
     "encode_pairs",
@@ -103,6 +104,17 @@ def warn_unless_importable(name: str, fn: Callable[..., Any]) -> None:
             ReplayWarning,
             stacklevel=5,
         )
+
+
+def check_own(name: str, run: bytes, others: Mapping[str, Node]) -> None:
+    """Parents are stages of the same run: another run has a log of its own, and its own seal."""
+    for parameter, other in others.items():
+        if other.stage.run != run:
+            raise ConfigError(
+                f"stage {name!r}: parameter {parameter!r} is a stage of another run",
+                reason="other-run",
+                remedy="Make it in this run, or read what the other run wrote with run.files or run.parquet.",
+            )
 
 
 def check_aligned(name: str, parent: Node, others: Mapping[str, Node]) -> None:

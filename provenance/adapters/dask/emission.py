@@ -7,6 +7,7 @@ is no buffer to be flushed at the end, because a killed worker has no end.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,18 @@ def _right_log(factory: Callable[[], EventLog], expected: frozenset[LogIdentity]
     return log
 
 
+@functools.cache
+def _check_version(expected: str) -> None:
+    """Workers were asked before the first task; this is for one that joined later."""
+    found = importlib.metadata.version("provenance-ledger")
+    if found != expected:
+        raise ConfigError(
+            f"a worker that joined later: expected provenance-ledger {expected}, found version {found}",
+            reason="workers-differ",
+            remedy=f"Install provenance-ledger=={expected} for the workers, and start them again.",
+        )
+
+
 @functools.lru_cache(maxsize=64)
 def _met(store: Callable[[], BatchStore], run: bytes) -> None:
     """Keep this process's environment for the run, once."""
@@ -55,6 +68,7 @@ class Outlet:
         log: opens the event log; hashable and picklable.
         store: opens the batch store; the same.
         identities: of the log as the driver sees it.
+        version: of this package, on the driver.
         environments: ids of those that the run's record names; any other one is kept when it is met.
     """
 
@@ -62,10 +76,12 @@ class Outlet:
     log: Callable[[], EventLog]
     store: Callable[[], BatchStore]
     identities: frozenset[LogIdentity]
+    version: str
     environments: frozenset[bytes]
 
     def emit(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Append (key, record) pairs; durable when it returns."""
+        _check_version(self.version)
         if environment_id() not in self.environments:
             _met(self.store, self.run)
         _right_log(self.log, self.identities).append(records)

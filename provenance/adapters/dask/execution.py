@@ -81,20 +81,20 @@ class Execution:
     """Runs graphs for one session."""
 
     session: Session
+    opened: Compute | None = None
     computed: bool = False
-    _compute: Compute | None = None
     _ready: dict[Node, Any] = field(default_factory=dict)
-    _unfinished: list[Node] = field(default_factory=list)
+    unfinished: list[Node] = field(default_factory=list)
 
     def write(self, sinks: Sequence[Node]) -> None:
-        """Compute sinks and put their stores into place."""
+        """Compute sinks and put their stores into place; those that have none yet are ``unfinished``."""
         if not sinks:
             return
+        self.unfinished += [sink for sink in sinks if sink not in self.unfinished]
         for sink in sinks:
             if sink.building is not None:
                 sink.building.check_free()
                 sink.building.begin()
-        self._unfinished += sinks
         entries: dict[Node, list[TreeEntry]] = {sink: [] for sink in sinks}
         for node, _, value in self._run(sinks):
             if not isinstance(value, Carried):
@@ -128,18 +128,18 @@ class Execution:
 
     def close(self) -> None:
         """Let go of the cluster."""
-        if self._compute is not None:
-            self._compute.close()
-            self._compute = None
+        if self.opened is not None:
+            self.opened.close()
+            self.opened = None
         self._ready.clear()
 
     def abandon(self) -> None:
         """Stop, and remove stores that were begun."""
         self.close()
-        for sink in self._unfinished:
+        for sink in self.unfinished:
             if sink.building is not None:
                 sink.building.abandon()
-        self._unfinished.clear()
+        self.unfinished.clear()
 
     def _run(self, targets: Sequence[Node]) -> Iterator[tuple[Node, int, Any]]:
         self._publish(targets)
@@ -157,9 +157,9 @@ class Execution:
         self.session.recorder.publish([node.record for node in ancestors(targets)])
 
     def _opened(self) -> Compute:
-        if self._compute is None:
-            self._compute = self.session.compute()
-        return self._compute
+        if self.opened is None:
+            self.opened = self.session.compute()
+        return self.opened
 
     def _finish(self, sink: Node, entries: list[TreeEntry]) -> None:
         if sink.building is None:
@@ -171,7 +171,7 @@ class Execution:
         sink.building.check_whole(entries)
         sink.building.finish()
         self.session.recorder.stored(sink.record, entries)
-        self._unfinished.remove(sink)
+        self.unfinished.remove(sink)
 
     def _explained(self) -> Any:
         return _PlainNames(self.session.names)

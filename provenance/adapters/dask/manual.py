@@ -89,13 +89,14 @@ class ManualStages:
     """The stages of a run that are recorded by hand, on its driver.
 
     Attributes:
-        make: describes, signs and publishes a stage: (name, function or None, parents, schema, parameters).
+        make: describes, signs and publishes a stage: (name, function or None, parents, schema, parameters)
+            to (id, stage, the first number that is free).
         outlet: of the run.
         names: the private store.
         personal: whether files' names become tokens.
     """
 
-    make: Callable[..., tuple[bytes, Stage]]
+    make: Callable[..., tuple[bytes, Stage, int]]
     outlet: Outlet
     names: PrivateNames
     personal: bool
@@ -112,10 +113,10 @@ class ManualStages:
         params: dict[str, Any],
     ) -> StageRecorder:
         """A stage's recorder; the stage is on the log when it returns."""
-        stage_id, stage = self.make(name, fn, tuple(parents), schema, params)
+        stage_id, stage, first = self.make(name, fn, tuple(parents), schema, params)
         made = StageRecorder(stage.run, stage_id, name, stage.parents, self.outlet, schema)
         self._known[name] = made
-        self._numbers[name] = itertools.count()
+        self._numbers[name] = itertools.count(first)
         return made
 
     def record(

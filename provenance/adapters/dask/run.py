@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from provenance.adapters.dask.building import Replay
+    from provenance.adapters.dask.compute import Compute
     from provenance.adapters.dask.execution import Limits, Session
     from provenance.adapters.dask.handles import Node
     from provenance.core.kinds import Stage
@@ -43,9 +44,9 @@ __all__ = ["Run"]
 class Run(Reading):
     """One run, from its first stage to its seal. Made by ``provenance.run``, ``start`` and ``attach``."""
 
-    def __init__(self, session: Session, limits: Limits) -> None:
+    def __init__(self, session: Session, limits: Limits, opened: Compute | None = None) -> None:
         super().__init__(session, limits)
-        self._execution = Execution(session)
+        self._execution = Execution(session, opened)
         self._manual = ManualStages(
             self._make_manual, session.outlet, session.names, session.names_are_personal
         )
@@ -118,11 +119,16 @@ class Run(Reading):
         parents: tuple[bytes, ...],
         schema: Any,
         params: dict[str, Any],
-    ) -> tuple[bytes, Stage]:
+    ) -> tuple[bytes, Stage, int]:
+        """(id, stage, the first number that is free): an earlier cell or script may have recorded some."""
         stage_id, stage = self._builder.manual(name, fn, parents, schema, params)
+        last = -1
+        if stage_id in self._session.stages():
+            numbers = (one.number for _, one in self._session.records() if one.stage == stage_id)
+            last = max(numbers, default=-1)
         self._session.recorder.publish([stage_id])
         self._execution.computed = True
-        return stage_id, stage
+        return stage_id, stage, last + 1
 
     # ------------------------------------------------------------------------------------------------ the end
 
@@ -133,9 +139,11 @@ class Run(Reading):
             ProvenanceError: what a stage met; what a transform raised goes on as it is.
         """
         self._check_open()
-        sinks, self._sinks = self._sinks, []
         self._keep_rows()
-        self._execution.write(sinks)
+        try:
+            self._execution.write(self._sinks)
+        finally:  # after an error one may call again, and go on with what was not written
+            self._sinks = [sink for sink in self._sinks if sink in self._execution.unfinished]
 
     def seal(self, status: str = "complete") -> str:
         """End the run: compute what is left, write the seal, let go of the cluster. Returns the seal's id.
@@ -275,10 +283,12 @@ class Run(Reading):
         return Sink(node, str(place))
 
     def _compute_node(self, node: Node) -> list[Any]:
+        self._check_open()
         self._keep_rows()
         return self._execution.data(node)
 
     def _persist(self, node: Node) -> None:
+        self._check_open()
         self._keep_rows()
         self._execution.persist(node)
 

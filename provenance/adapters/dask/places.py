@@ -62,6 +62,15 @@ class Building:
         """Make the folders."""
         files.make_folder(self.path / _WAITING)
 
+    def check_begun(self) -> None:
+        """Raise ``UnavailableError`` unless the driver's folders are to be seen from here, on a worker."""
+        if not (self.path / _WAITING).is_dir():
+            raise UnavailableError(
+                f"{self.place}: what the driver began there is not to be seen from a worker",
+                reason="other-disk",
+                remedy="Write to a path that driver and workers share; after the end of a run nothing is written.",
+            )
+
     @contextlib.contextmanager
     def waiting(self) -> Iterator[Path]:
         """A name of one's own for what is written before it is moved in; removed if it is not moved."""

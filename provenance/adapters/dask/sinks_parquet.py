@@ -40,6 +40,8 @@ class WriteParquet:
     def apply(self, work: Work) -> Made:
         """Write, measure, and say how to commit."""
         parent = work.parents[0]
+        if self.building is not None:
+            self.building.check_begun()
         data = encode_parquet(conformed(table_of(parent.data, work.stage), work.number, work.schema))
         decoded = read_parquet_part(data)
         logical = table1(decoded)

@@ -91,6 +91,7 @@ class WriteZarr:
             store = HashingStore(MemoryStore())
             measured = self._write(store, parts, work.number, parent.ref)
             return Made(stored_form(parts), (parent.ref,), parent.ref.key, measured=measured)
+        self.building.check_begun()
         with self.building.waiting() as place:
             store = HashingStore(LocalStore(place))
             measured = self._write(store, parts, work.number, parent.ref)

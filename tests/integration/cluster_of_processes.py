@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -75,12 +74,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         made.address = wait_for(log, r"tcp://127\.0\.0\.1:\d+")
         yield made
     finally:
-        for process in reversed(made.processes):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+        for process in made.processes:  # nothing of them is needed, and a worker whose scheduler goes waits
+            process.kill()
         for process in made.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait()

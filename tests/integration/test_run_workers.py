@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import dask.dataframe as dd
@@ -22,6 +21,7 @@ from provenance import bootstrap, config, errors
 from provenance.services.audit import audit
 from tests import recorded
 from tests.anchored_runs import FakeLedger
+from tests.integration import on_workers
 from tests.integration.cluster_of_processes import cluster, wait_for
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -52,37 +52,6 @@ def read(run):
     return recorded.read_records(run.id, Path(".provenance"))
 
 
-class UnsendableError(Exception):
-    """Cannot be pickled, like errors that hold a connection."""
-
-    def __init__(self, text):
-        super().__init__(text)
-        self.lock = threading.Lock()
-
-
-class UncopyableError(Exception):
-    """Is pickled, and cannot be made again from what was."""
-
-    def __init__(self, first, second):
-        super().__init__(f"{first} and {second}")
-
-
-class WordyError(Exception):
-    """Says more than Dask passes on."""
-
-
-def breaks(file, *, how):
-    if how == "unsendable":
-        raise UnsendableError("a lock inside")
-    if how == "uncopyable":
-        raise UncopyableError("one", "two")
-    if how == "wordy":
-        raise WordyError("words " * 10_000)
-    if how == "chained":
-        raise KeyError("missing") from UnsendableError("the cause")
-    raise ZeroDivisionError("plain")
-
-
 @pytest.mark.parametrize(
     ("how", "kind", "text"),
     [
@@ -95,7 +64,7 @@ def breaks(file, *, how):
 )
 def test_an_error_of_a_worker_says_where_it_happened(here, own_client, how, kind, text):
     with pytest.raises(kind, match=text) as caught, provenance.run("numbers", client=own_client) as run:
-        run.files("in").stage("breaks", breaks, how=how).write("out.zarr")
+        run.files("in").stage("breaks", on_workers.breaks, how=how).write("out.zarr")
     place, file = sorted(caught.value.__notes__, reverse=True)
     assert place in {"in stage 'breaks', partition 0", "in stage 'breaks', partition 1"}
     assert file.startswith(("file anna/", "file boris/"))
@@ -120,15 +89,11 @@ def test_a_bad_file_on_a_worker_stops_the_run_by_its_name(here, own_client):
     assert not list(here.glob(".out.zarr.*"))
 
 
-def double(frame):
-    return frame * 2
-
-
 def test_a_collection_that_is_kept_on_the_workers_is_a_source(here, own_client):
     frame = pd.DataFrame({"value": np.arange(100.0)})
     kept = own_client.persist(dd.from_pandas(frame, npartitions=5) + 1)
     with provenance.run("numbers", client=own_client) as run:
-        run.collection(kept).stage("double", double).write("out")
+        run.collection(kept).stage("double", on_workers.double).write("out")
     assert pq.read_table("out")["value"].to_pylist() == ((frame["value"] + 1) * 2).tolist()
     assert read(run).sealed("double").partitions == 5
 
@@ -225,18 +190,10 @@ def test_a_worker_that_writes_to_another_disk_is_refused(here, elsewhere, proces
     (here / "out").mkdir()
     elsewhere(here / "out")
     run = provenance.start("numbers", client=processes.address)
-    tables = run.files("in").wide("table", as_table, npartitions=1)
-    (tables.stage("array", as_array) if "zarr" in name else tables).write(here / "out" / name)
+    tables = run.files("in").wide("table", on_workers.as_table, npartitions=1)
+    (tables.stage("array", on_workers.as_array) if "zarr" in name else tables).write(here / "out" / name)
     with pytest.raises(errors.UnavailableError, match="not to be seen from a worker") as caught:
         run.seal()
     assert caught.value.reason == "other-disk"
     assert "share" in caught.value.remedy
     assert list((here / "out").iterdir()) == []
-
-
-def as_table(files):
-    return pd.DataFrame({"value": [float(len(file.data)) for file in files]})
-
-
-def as_array(frame):
-    return frame["value"].to_numpy()

@@ -26,7 +26,7 @@ from provenance.ports.chain import (
     SetKeyCall,
     Transactor,
 )
-from provenance.ports.log import Bounds, EventLog, LogMessage
+from provenance.ports.log import Bounds, EventLog, LogMessage, Mark, OffsetMarks, TopicAdmin
 from provenance.ports.runs import Recorder, Replayer, StoredFiles
 from provenance.ports.signing import Clock, RecordSigner
 from provenance.ports.stores import BatchStore, Index, IndexedRecord, PrivateNames
@@ -50,6 +50,8 @@ __all__ = [
     "JournalEntry",
     "ListRecordKeyCall",
     "LogMessage",
+    "Mark",
+    "OffsetMarks",
     "OpenCall",
     "PrivateNames",
     "RecordSigner",
@@ -58,6 +60,7 @@ __all__ = [
     "SetKeyCall",
     "SignedTransaction",
     "StoredFiles",
+    "TopicAdmin",
     "Transactor",
     "TxState",
 ]

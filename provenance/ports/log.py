@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from provenance.core.streams import LogIdentity
+    from provenance.core.topic_rules import TopicFacts
 
-__all__ = ["Bounds", "EventLog", "LogMessage"]
+__all__ = ["Bounds", "EventLog", "LogMessage", "Mark", "OffsetMarks", "TopicAdmin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class EventLog(Protocol):
 
         Durable when it returns: acknowledged by Kafka, or synced to disk. All pairs of one call that go to
         one partition stay in order.
-        On an error any prefix may have been written; a repeat of the same bytes is harmless. A value above
-        1 MiB is refused with all of its call.
+        On an error any prefix may have been written, or still be written later; a repeat of the same bytes is
+        harmless. A value above 1 MiB (Kafka: 4 KiB less, for keys) is refused with all of its call.
         """
         ...
 
@@ -65,4 +66,40 @@ class EventLog(Protocol):
 
         Fewer where they are large. Offsets may skip where the log holds no message.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a stream is final, as those see it who watch a log's lag: the next offset, and a short note."""
+
+    next_offset: int
+    note: str = ""
+
+
+class OffsetMarks(Protocol):
+    """Offsets that a log keeps for its readers. Nothing is ever decided by them: they may be lost or old."""
+
+    def mark(self, partition: int, mark: Mark) -> None:
+        """Keep a mark in place of the last one."""
+        ...
+
+    def marked(self, partition: int) -> Mark | None:
+        """The last mark, if there is one."""
+        ...
+
+
+class TopicAdmin(Protocol):
+    """Describes and makes the topic that holds the log."""
+
+    def facts(self) -> TopicFacts | None:
+        """The topic as it is now, defaults included, or None if it is not there."""
+        ...
+
+    def brokers(self) -> int:
+        """How many brokers the cluster has."""
+        ...
+
+    def create(self, partitions: int, replicas: int, settings: Mapping[str, str]) -> None:
+        """Make the topic, and wait until it can be described; nothing happens where there is one."""
         ...

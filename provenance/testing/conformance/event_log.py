@@ -27,7 +27,9 @@ def read_all(log: EventLog, partition: int) -> list[LogMessage]:
 
 
 class EventLogConformance:
-    """Fill in ``open_log``."""
+    """Fill in ``open_log``; ``largest`` is the size of the largest value that the log takes."""
+
+    largest = MAX_LEAF_BYTES
 
     @pytest.fixture
     def open_log(self) -> Open:
@@ -90,14 +92,14 @@ class EventLogConformance:
 
     def test_a_message_of_the_largest_size_passes(self, open_log: Open) -> None:
         log = open_log()
-        value = b"x" * MAX_LEAF_BYTES
+        value = b"x" * self.largest
         ((partition, offset),) = log.append([(b"k", value)])
         assert [message.value for message in log.read(partition, offset, 1)] == [value]
 
     def test_a_larger_message_is_refused_with_all_of_its_call(self, open_log: Open) -> None:
         log = open_log()
         with pytest.raises(MalformedError):
-            log.append([(b"k", b"before"), (b"k", b"x" * (MAX_LEAF_BYTES + 1))])
+            log.append([(b"k", b"before"), (b"k", b"x" * (self.largest + 1))])
         assert [
             message for identity in log.identities() for message in read_all(log, identity.partition)
         ] == []

@@ -68,7 +68,7 @@ class Building:
             raise UnavailableError(
                 f"{self.place}: what the driver began there is not to be seen from a worker",
                 reason="other-disk",
-                remedy="Write to a path that driver and workers share; after the end of a run nothing is written.",
+                remedy="Write to a path that driver and workers share. A run that ended writes nothing more.",
             )
 
     @contextlib.contextmanager

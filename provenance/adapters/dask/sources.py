@@ -152,7 +152,11 @@ def _expand(text: str) -> tuple[Path, list[Path]]:
     try:
         return base, [path for path in base.glob(pattern) if not path.is_dir()]
     except (ValueError, NotImplementedError) as error:
-        raise ConfigError(f"pattern {show(text)}: {error}", reason="pattern") from error
+        raise ConfigError(
+            f"pattern {show(text)}: {error}",
+            reason="pattern",
+            remedy="Let ** stand for whole folders: recordings/**/*.wav",
+        ) from error
 
 
 def _below(base: Path) -> list[Path]:
@@ -199,13 +203,15 @@ def _check_distinct(found: Sequence[Found]) -> None:
     """Two paths that are one in NFC would have one token."""
     seen: dict[str, str] = {}
     for file in found:
-        other = seen.setdefault(unicodedata.normalize("NFC", file.path), file.path)
-        if other != file.path:
+        form = unicodedata.normalize("NFC", file.path)
+        other = seen.get(form)
+        if other == file.path:
+            raise _refused("names-collide", file.path, "was given twice")
+        if other is not None:
             raise _refused(
                 "names-collide", file.path, f"differs from {show(other)} by its Unicode form alone"
             )
-        if seen[unicodedata.normalize("NFC", file.path)] is not file.path:
-            raise _refused("names-collide", file.path, "was given twice")
+        seen[form] = file.path
 
 
 def _refused(reason: str, name: str, detail: str) -> MalformedError:

@@ -23,7 +23,7 @@ PROJECT := $(VENV)/.stamp-project
 TORCH := $(VENV)/.stamp-torch-$(if $(TORCH_INDEX_URL),index,plain)
 NODE_MODULES := contracts/node_modules/.package-lock.json
 
-.PHONY: help setup demo test test-quick bench clean docs lock
+.PHONY: help setup demo kafka test test-quick bench clean docs lock
 .PHONY: lint contract tests coverage mutation
 
 help: ## show this list
@@ -34,6 +34,9 @@ setup: $(PROJECT) $(TORCH) $(NODE_MODULES) ## install all that the other targets
 
 demo: setup ## the voice pipeline end to end, tampering included (SOURCE=DIR takes recordings of your own)
 	$(PY) -m pipeline.demo $(if $(SOURCE),--source "$$SOURCE")
+
+kafka: $(PROJECT) ## start one Kafka broker for development, until Ctrl-C (needs Java 17 and Maven)
+	@$(PY) -m provenance.testing.kafka_broker
 
 # Every step runs, whatever the one before it gave: one run shows all that is wrong.
 test: setup ## lint, rebuild the contract, run every test, and hold the core's branch coverage at 100 %

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from provenance.adapters.dask.replay import DaskReplayer
     from provenance.adapters.evm import EvmReader, EvmTransactor, Node
     from provenance.adapters.folder_store import FolderStore
+    from provenance.adapters.kafka import KafkaLog
+    from provenance.adapters.kafka_confluent import ConfluentLog
     from provenance.adapters.keys import FileSigner
     from provenance.adapters.private_names import SqlitePrivateNames
     from provenance.adapters.sqlite_index import SqliteIndex
@@ -70,8 +72,16 @@ def prepare(settings: Settings) -> list[str]:
     return made + [name for name in keys.CHAIN_KEYS if keys.create_chain_key(settings.keys_path, name)]
 
 
-def event_log(settings: Settings) -> SqliteLog:
-    """The event log of the embedded set-up; its file is made when it is first used."""
+def event_log(settings: Settings) -> SqliteLog | KafkaLog | ConfluentLog:
+    """The event log: of the embedded set-up, or Kafka where the settings name brokers.
+
+    Raises:
+        ConfigError: the client library is not installed, or the settings contradict each other.
+    """
+    if settings.log_bootstrap:
+        from provenance import bootstrap_kafka
+
+        return bootstrap_kafka.event_log(settings)
     from provenance.adapters.sqlite_log import SqliteLog
 
     return SqliteLog(settings.log_path, busy_timeout_s=settings.log_busy_timeout)
@@ -284,7 +294,7 @@ def audit_ports(settings: Settings, *, replayer: Replayer | None = None) -> Audi
         chain=chain(settings)[0],
         store=batch_store(settings),
         keys=trusted_keys(settings),
-        log=event_log(settings) if settings.log_path.exists() else None,
+        log=event_log(settings) if settings.log_bootstrap or settings.log_path.exists() else None,
         index=index(settings) if settings.index_path.exists() else None,
         names=names(settings) if settings.names_path.exists() else None,
         files=stored_files(),

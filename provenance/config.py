@@ -61,6 +61,11 @@ def _text(default: str, says: str, pattern: str, unit: str) -> Any:
     return field(default=default, metadata={"setting": Setting(says, unit, pattern=pattern)})
 
 
+def _path(says: str) -> Any:
+    unit = "absolute path, or one from the folder .provenance"
+    return _text("", says, r"[^\x00-\x1f\x7f]{0,4096}", unit)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Where things are and how they behave: plain values, which another process may be given.
@@ -76,6 +81,42 @@ class Settings:
     log_read_limit: int = _number(
         1000, "How many messages are read from the log at once.", "messages", 1, 65_536
     )
+    log_bootstrap: str = _text(
+        "",
+        "Kafka brokers that hold the log, with commas between; empty for the embedded log.",
+        r"([^\s,:/@]{1,253}:[0-9]{1,5}(,[^\s,:/@]{1,253}:[0-9]{1,5}){0,31})?",
+        "address as host:port, or several with commas between",
+    )
+    log_topic: str = _text(
+        "provenance.records",
+        "The Kafka topic of the log.",
+        r"[a-zA-Z0-9._-]{1,249}",
+        "identifier of letters, digits, '.', '_' and '-'",
+    )
+    log_client: str = _choice(
+        "kafka-python",
+        "The library that speaks to Kafka; confluent-kafka is much faster.",
+        "kafka-python",
+        "confluent-kafka",
+    )
+    log_partitions: int = _number(1, "How many partitions a new topic gets.", "partitions", 1, 1000)
+    log_ack_timeout: float = _number(
+        10.0, "How long an append waits until Kafka acknowledges it.", "seconds", 0.1, 3600
+    )
+    log_in_flight_limit: int = _number(
+        32 * _MIB, "How much may wait for Kafka's acknowledgement in one process.", "bytes", _MIB, 4096 * _MIB
+    )
+    log_tls: str = _choice("off", "Whether connections to Kafka are encrypted.", "off", "on")
+    log_tls_ca_file: str = _path("The authorities of Kafka's certificates, PEM; empty for the system's.")
+    log_tls_cert_file: str = _path("Our certificate, PEM, where Kafka asks for one.")
+    log_tls_key_file: str = _path("Its private key, PEM, not encrypted.")
+    log_sasl_mechanism: str = _choice(
+        "none", "How we authenticate to Kafka.", "none", "SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"
+    )
+    log_sasl_user: str = _text(
+        "", "Our name to Kafka.", r"[^\x00-\x1f\x7f]{0,249}", "ordinary name of at most 249 characters"
+    )
+    log_sasl_password_file: str = _path("A file that holds our password to Kafka, and nothing else.")
     store_object_limit: int = _number(
         256 * _MIB, "The size that no object of the batch store may exceed.", "bytes", _MIB, 4096 * _MIB
     )
@@ -141,6 +182,10 @@ class Settings:
     loading_part_limit: int = _number(
         4096 * _MIB, "The size that no stored part of a shard may exceed.", "bytes", _MIB, 65_536 * _MIB
     )
+
+    def path(self, text: str) -> Path | None:
+        """A setting that is a path, as a path; None where it is empty."""
+        return self.folder / text if text else None
 
     @property
     def log_path(self) -> Path:

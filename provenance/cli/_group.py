@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "init": "Make a .provenance folder and a dataset.toml to fill in.",
         "up": "Start the embedded chain.",
         "down": "Stop the embedded chain.",
+        "topic": "Make or check the Kafka topic that holds the log.",
     },
     "Record": {
         "digest": "Print digests of data: like sha256sum, but of what is in it.",

@@ -38,7 +38,7 @@ def command(check: bool, folder: Path, as_json: bool) -> None:
     from provenance.errors import PendingError
 
     settings = config.load(folder)
-    if not settings.log_path.exists():
+    if not settings.log_bootstrap and not settings.log_path.exists():
         emit(
             {"log": False, "partitions": [], "journal": 0, "chain": {"up": False}},
             as_json=as_json,

@@ -318,7 +318,7 @@ def main() -> int:
             f"Kafka listens at {cluster.bootstrap}. Its data is in a temporary folder and goes with it.\n"
             "Put this into provenance.toml, beside .provenance:\n\n"
             f'[log]\nbootstrap = "{cluster.bootstrap}"\n\n'
-            "Make the topic with: provenance log create\nCtrl-C ends Kafka.\n"
+            "Make the topic with: provenance topic create\nCtrl-C ends Kafka.\n"
         )
         sys.stdout.flush()
         while cluster.brokers[0].pid is not None:

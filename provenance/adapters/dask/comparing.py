@@ -150,8 +150,10 @@ def _deviation(found: Any, again: Any) -> str | None:
     """The largest absolute difference as decimal text; ``inf`` where a number stands against none."""
     if found.dtype.kind == "b" or not found.size:
         return None
+    found, again = found.ravel(), again.ravel()
     if found.dtype.kind in "iu":
-        return str(max(abs(int(a) - int(b)) for a, b in zip(found.ravel(), again.ravel(), strict=True)))
+        where = found != again
+        return str(max(abs(int(a) - int(b)) for a, b in zip(found[where], again[where], strict=True)))
     with np.errstate(invalid="ignore"):
         apart = np.abs(found.astype(np.complex128) - again.astype(np.complex128))
     apart[np.isnan(found) & np.isnan(again)] = 0

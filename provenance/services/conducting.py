@@ -193,6 +193,10 @@ class Conductor:
     def _read_log(self, ask: m.ReadLog) -> m.Event:
         log, partition = self._on.log, ask.source.log.partition
         messages = log.read(partition, ask.start, ask.limit)
+        if ask.overlap and len(messages) == 1:
+            # A read may end behind one large message. What it is compared with is read last: see `Gather`.
+            more = log.read(partition, messages[0].offset + 1, ask.limit - 1)
+            messages = (*log.read(partition, ask.start, 1), *more) if more else messages
         identity = next((found for found in log.identities() if found.partition == partition), None)
         if identity is None:
             return m.LogRead((), 0, 0, None, self._on.clock.monotonic())
@@ -202,14 +206,15 @@ class Conductor:
     def _find_anchor(self, ask: m.FindAnchor) -> m.Event:
         source = ask.source
         origin = Position(source.stream, source.generation, 0, source.start_offset, source.stream)
-        positions = {0: origin}
+        positions, final = {0: origin}, False
         for anchor in islice(self._on.reader.anchors(source.stream, max(1, ask.seq - 1)), 2):
             positions[anchor.seq] = Position(
                 source.stream, source.generation, anchor.seq, anchor.next_offset, anchor.acc
             )
             if anchor.seq == ask.seq:
                 self._found[source.stream, ask.seq] = anchor
-        return m.AnchorFound(positions.get(ask.seq - 1), positions.get(ask.seq))
+                final = self._on.publisher.is_final(anchor.transaction)
+        return m.AnchorFound(positions.get(ask.seq - 1), positions.get(ask.seq), final)
 
     def _sign(self, ask: m.SignAnchor) -> m.Event:
         return m.Signed(self._on.publisher.sign(anchor_call(ask.manifest)))

@@ -55,6 +55,7 @@ FIRST = batch_of(b"a", b"b", b"c")
 HEAD = after(FIRST)
 NAME = file_name(FIRST.manifest)
 ENTRY = JournalEntry(TX, "anchor", STREAM, 1)
+AGAIN_FROM_2 = m.ReadLog(SOURCE, 2, 11, overlap=True)
 
 
 def play(state, *events):
@@ -72,7 +73,7 @@ def new(**changes):
 def at_gather(*, until: int | None = None):
     """A machine that has read the head of seq 1 and its file, and now reads the log from offset 2 on."""
     state, asked = play(new(until=until), m.HeadRead(HEAD), m.FileRead(encode_batch(FIRST)))
-    assert asked == m.ReadLog(SOURCE, 2, 11)
+    assert asked == AGAIN_FROM_2
     return state
 
 
@@ -119,7 +120,7 @@ def test_a_batch_from_the_log_to_its_final_anchor() -> None:
     state, asked = play(state, m.Forgotten())
     assert asked == m.ReadHead(SOURCE)
     state, asked = play(state, m.HeadRead(HEAD))
-    assert asked == m.ReadLog(SOURCE, 2, 11), "its own file, just read back, is not read again"
+    assert asked == AGAIN_FROM_2, "its own file, just read back, is not read again"
     assert state.error is None
 
 
@@ -140,9 +141,22 @@ def test_a_start_settles_every_entry_of_the_journal_first() -> None:
 # Step 1.
 
 
-def test_an_unknown_stream_stops() -> None:
-    state, _ = play(new(), m.HeadRead(None))
-    stopped(state, "stream-unknown")
+def unknown(state):
+    """The machine after six looks at a chain that does not know its stream."""
+    for _ in range(5):
+        state, asked = play(state, m.HeadRead(None))
+        assert asked == m.Wait(1.0)
+        state, asked = play(state, m.Woke())
+        assert asked == m.ReadHead(SOURCE)
+    return play(state, m.HeadRead(None))[0]
+
+
+def test_a_stream_that_stays_unknown_stops() -> None:
+    stopped(unknown(new()), "stream-unknown")
+
+
+def test_a_stream_that_is_unknown_although_a_batch_was_final_says_so() -> None:
+    assert HEAD.acc.hex() in stopped(unknown(final_floor()), "chain-behind").message
 
 
 def test_a_closed_stream_stops() -> None:
@@ -162,7 +176,7 @@ def test_a_lagging_node_is_asked_again() -> None:
     state, asked = play(state, m.Woke())
     assert asked == m.ReadHead(SOURCE)
     state, asked = play(state, m.HeadRead(HEAD))
-    assert asked == m.ReadLog(SOURCE, 2, 11)
+    assert asked == AGAIN_FROM_2
 
 
 def test_a_chain_that_stays_behind_what_was_final_stops() -> None:
@@ -202,7 +216,7 @@ def test_a_missing_head_file_is_made_again_byte_for_byte() -> None:
     state, asked = play(state, read(log_of(b"b", b"c", b"next", start=1)))
     assert asked == m.WriteFile(NAME, encode_batch(FIRST))
     state, asked = play(state, m.FileWritten(), m.FileRead(encode_batch(FIRST)))
-    assert asked == m.ReadLog(SOURCE, 2, 11)
+    assert asked == AGAIN_FROM_2
 
 
 @pytest.mark.parametrize(
@@ -250,13 +264,13 @@ def test_a_log_that_lost_what_is_anchored_stops(found, reason, words) -> None:
 @pytest.mark.parametrize("log", [LOG, replace(LOG, topic="renamed")])
 def test_an_unknown_epoch_and_a_topic_renamed_are_no_loss(log) -> None:
     state, asked = play(at_gather(), read([Message(2, b"c", -1), Message(3, b"d")], log=log))
-    assert asked == m.ReadLog(SOURCE, 3, 11)
+    assert asked == replace(AGAIN_FROM_2, start=3)
     assert state.error is None
 
 
 def test_a_log_rewritten_between_two_reads_of_a_batch_stops() -> None:
     state, asked = play(at_gather(), read([Message(2, b"c"), Message(3, b"d")]))
-    assert asked == m.ReadLog(SOURCE, 3, 11)
+    assert asked == replace(AGAIN_FROM_2, start=3)
     state, _ = play(state, read([Message(3, b"other"), Message(4, b"e")]))
     stopped(state, "log-rewritten")
 
@@ -266,11 +280,11 @@ def test_a_log_rewritten_between_two_reads_of_a_batch_stops() -> None:
 
 def test_it_waits_for_more_until_the_batch_is_old_enough() -> None:
     state, asked = play(at_gather(), read(log_of(b"c", b"d", start=2), now=1.0))
-    assert asked == m.ReadLog(SOURCE, 3, 11)
+    assert asked == replace(AGAIN_FROM_2, start=3)
     state, asked = play(state, read([Message(3, b"d")], now=1.5))
     assert asked == m.Wait(1.0)
     state, asked = play(state, m.Woke())
-    assert asked == m.ReadLog(SOURCE, 3, 11)
+    assert asked == replace(AGAIN_FROM_2, start=3)
     state, asked = play(state, read([Message(3, b"d")], now=6.0))
     assert isinstance(asked, m.WriteFile)
 
@@ -296,6 +310,16 @@ def test_a_quiet_log_is_looked_at_from_time_to_time() -> None:
     assert asked == m.Wait(1.0)
     state, asked = play(state, m.Woke(), read([Message(3, b"d")]))
     assert asked == m.ReadHead(SOURCE), "another batcher may have anchored it"
+
+
+def test_a_chain_is_looked_at_although_the_log_stays_quiet() -> None:
+    state, asked = play(at_gather(), read([Message(2, b"c")]))
+    looks = 0
+    while asked != m.ReadHead(SOURCE):
+        assert asked == m.Wait(1.0)
+        state, asked = play(state, m.Woke(), read([], end=3))
+        looks += 1
+    assert looks == 10
 
 
 def test_a_quiet_log_that_is_cut_stops() -> None:
@@ -331,7 +355,19 @@ def test_a_drain_ends_at_the_log_s_end() -> None:
 # Step 4.
 
 
-@pytest.mark.parametrize("back", [None, b"", encode_batch(FIRST) + b"x"])
+WRITTEN = (read(log_of(b"a", b"b", b"c")), m.FileWritten())
+
+
+def test_a_file_that_is_gone_when_it_is_read_back_leads_to_the_head() -> None:
+    state, asked = play(new(), m.HeadRead(START), *WRITTEN, m.FileRead(None))
+    assert asked == m.ReadHead(SOURCE), "another batcher may have anchored the seq, and dropped the file"
+    _, asked = play(state, m.HeadRead(HEAD))
+    assert asked == m.ReadFile(NAME)
+    state, _ = play(state, m.HeadRead(START), *WRITTEN, m.FileRead(None))
+    stopped(state, "read-back")
+
+
+@pytest.mark.parametrize("back", [b"", encode_batch(FIRST) + b"x"])
 def test_a_file_that_does_not_come_back_stops_before_anything_is_signed(back) -> None:
     written = (m.HeadRead(START), read(log_of(b"a", b"b", b"c")), m.FileWritten(), m.FileRead(back))
     state, _ = play(new(), *written)
@@ -365,7 +401,22 @@ def test_looks_at_a_transaction_get_rarer_up_to_the_polling_interval() -> None:
     assert pauses[-1] == 1.0
 
 
-@pytest.mark.parametrize("ending", [Ending.REVERTED, Ending.SPENT, Ending.GAP])
+def test_a_refused_batch_makes_way_for_the_one_that_is_final() -> None:
+    other = replace(HEAD, acc=b"x" * 32)
+    state, asked = play(at_await(), m.Settled(Ending.REVERTED))
+    assert asked == m.FindAnchor(SOURCE, 1)
+    _, asked = play(state, m.AnchorFound(START, other))
+    assert asked == m.Forget(TX), "a reorganisation may still make ours the one"
+    state, asked = play(state, m.AnchorFound(START, other, final=True))
+    assert asked == m.DropOthers(STREAM, 1, other.acc)
+    state, asked = play(state, m.Dropped())
+    assert asked == m.Forget(TX)
+    state, asked = play(state, m.Forgotten())
+    assert asked == m.ReadHead(SOURCE)
+    assert (state.floor, state.refused) == (None, (1, STREAM))
+
+
+@pytest.mark.parametrize("ending", [Ending.SPENT, Ending.GAP])
 def test_what_did_not_become_final_is_forgotten_and_the_head_read(ending) -> None:
     state, asked = play(at_await(), m.Settled(ending))
     assert asked == m.Forget(TX)
@@ -378,7 +429,8 @@ def refuse(state, times: int):
     for _ in range(times):
         made = (m.HeadRead(START), read(log_of(b"a", b"b", b"c")), m.FileWritten())
         sent = (m.FileRead(encode_batch(FIRST)), m.Signed(TX), m.Kept(), m.Sent())
-        state, _ = play(state, *made, *sent, m.Settled(Ending.REVERTED), m.Forgotten())
+        state, _ = play(state, *made, *sent, m.Settled(Ending.REVERTED))
+        state, _ = play(state, m.AnchorFound(START, None), m.Forgotten())
     return state
 
 
@@ -389,7 +441,7 @@ def test_a_contract_that_refuses_again_and_again_stops() -> None:
 
 def test_a_refusal_because_the_head_had_moved_is_none() -> None:
     state, asked = play(refuse(new(), 3), m.HeadRead(HEAD))
-    assert asked == m.ReadLog(SOURCE, 2, 11)  # the file that it stored itself is the head's now
+    assert asked == AGAIN_FROM_2  # the file that it stored itself is the head's now
     assert state.refused == (0, HEAD.acc)
 
 
@@ -428,7 +480,7 @@ def test_an_answer_to_another_question_is_a_bug(event) -> None:
 
 
 def test_a_machine_that_is_done_takes_no_event() -> None:
-    state, _ = play(new(), m.HeadRead(None))
+    state, _ = play(new(), m.HeadRead(HEAD, closed=True))
     with pytest.raises(TypeError, match="done"):
         step(state, m.Woke())
 

@@ -40,20 +40,22 @@ def after_await(state: State, place: Await, event: m.Event) -> State:
     ending = places.expect(event, m.Settled).ending
     if ending is None:
         return places.to_await_later(state, place)
-    if ending is Ending.FINAL:
-        return places.to_tidy(state, place.entry)
-    return places.to_erase(state, place.entry.transaction, refused=ending is Ending.REVERTED)
+    if ending in (Ending.FINAL, Ending.REVERTED):
+        return places.to_tidy(state, place.entry, refused=ending is Ending.REVERTED)
+    return places.to_erase(state, place.entry.transaction)
 
 
 def after_tidy(state: State, place: Tidy, event: m.Event) -> State:
     """To forgetting the entry; what is final is the floor below which the chain may not fall."""
     if place.position is not None:
         places.expect(event, m.Dropped)
-        return places.to_erase(replace(state, floor=place.position), place.entry.transaction)
-    position = places.expect(event, m.AnchorFound).after
-    if position is None:  # a chain that loses what was final; step 1 sees to it
-        return places.to_erase(state, place.entry.transaction)
-    return places.to_drop_others(state, place.entry, position)
+        state = state if place.refused else replace(state, floor=place.position)
+        return places.to_erase(state, place.entry.transaction, refused=place.refused)
+    found = places.expect(event, m.AnchorFound)
+    if found.after is None or (place.refused and not found.final):
+        # A chain that lost what was final; step 1 sees to it. Or we were refused, and the seq is still open.
+        return places.to_erase(state, place.entry.transaction, refused=place.refused)
+    return places.to_drop_others(state, place, found.after)
 
 
 def after_erase(state: State, place: Erase, event: m.Event) -> State:

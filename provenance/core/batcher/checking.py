@@ -30,12 +30,14 @@ def after_head(state: State, place: Head, event: m.Event) -> State:
     """To the head's file; to the log where nothing is anchored, or where the file was just checked."""
     if isinstance(event, m.Woke):
         return state.ask(place, m.ReadHead(state.source))
-    position = _usable(state, places.expect(event, m.HeadRead))
-    floor = state.floor
-    if floor is not None and position.seq < floor.seq:
+    head = places.expect(event, m.HeadRead)
+    position, floor = head.position, state.floor
+    if position is None or (floor is not None and position.seq < floor.seq):
         if place.behind >= MAX_BEHIND:
             raise _set_back(state.source, position, floor)
         return state.ask(replace(place, behind=place.behind + 1), m.Wait(state.limits.poll))
+    if head.closed:
+        raise _closed(state.source, position)
     checks.check_continues(state.source, position, floor)
     state = _count_refusals(state, position)
     if position.seq == 0 or (state.tail is not None and state.tail.position == position):
@@ -43,27 +45,25 @@ def after_head(state: State, place: Head, event: m.Event) -> State:
     return places.to_check_file(state, position)
 
 
-def _usable(state: State, head: m.HeadRead) -> Position:
-    name = state.source.name
-    if head.position is None:
-        raise VerificationError(
-            f"{name}: the contract does not know it",
+def _closed(source: m.Source, position: Position) -> ConfigError:
+    return ConfigError(
+        f"{source.name}: it was closed at seq {position.seq}, offset {position.next_offset}",
+        reason="stream-closed",
+        remedy="Open its successor, which continues it.",
+    )
+
+
+def _set_back(source: m.Source, position: Position | None, floor: Position | None) -> VerificationError:
+    if floor is None:
+        return VerificationError(
+            f"{source.name}: the contract does not know it",
             reason="stream-unknown",
             remedy="Check which chain is asked: another one, or this one made anew.",
         )
-    if head.closed:
-        raise ConfigError(
-            f"{name}: it was closed at seq {head.position.seq}, offset {head.position.next_offset}",
-            reason="stream-closed",
-            remedy="Open its successor, which continues it.",
-        )
-    return head.position
-
-
-def _set_back(source: m.Source, position: Position, floor: Position) -> VerificationError:
+    found = "the stream is unknown" if position is None else f"seq {position.seq} (acc {position.acc.hex()})"
     return VerificationError(
-        f"{source.name}: the chain was set back: its head is seq {position.seq} (acc {position.acc.hex()}),"
-        f" but seq {floor.seq} (acc {floor.acc.hex()}) was final",
+        f"{source.name}: the chain was set back: its head is {found}, but seq {floor.seq} (acc"
+        f" {floor.acc.hex()}) was final",
         reason="chain-behind",
         remedy="Ask whoever runs the node; nothing is anchored on a chain that lost final blocks.",
     )

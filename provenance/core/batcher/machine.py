@@ -72,7 +72,7 @@ def _go_on(state: State, event: m.Event) -> State:
     if after is None:
         raise TypeError("the machine is done and takes no event")
     try:
-        return after(replace(state, failures=0), state.place, event)
+        return after(replace(state, failures=0) if state.failures else state, state.place, event)
     except ProvenanceError as error:  # a check failed, or the log makes no sense
         return _stop(state, error)
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from provenance.core.batcher.places import Gather, Idle, State, Store
 
 
+MAX_LOOKS = 10
+"""At a quiet log, before the chain is looked at again."""
+
+
 def after_gather(state: State, place: Gather, event: m.Event) -> State:
     """On, or to step 4; with nothing to anchor, to the end of a drain or to waiting."""
     if isinstance(event, m.Woke):
@@ -58,17 +62,23 @@ def _go_on(state: State, place: Gather, now: float, progress: bool) -> State:
 def after_idle(state: State, place: Idle, event: m.Event) -> State:
     """To step 1 if there is something; a log that was cut or made anew is found at once."""
     if isinstance(event, m.Woke):
-        return places.to_peek(state, place.position)
+        return places.to_peek(state, place)
     read = places.expect(event, m.LogRead)
     checks.check_log(state.source, place.position.next_offset, read)
-    return places.to_head(state) if read.messages else places.to_idle(state, place.position)
+    if read.messages or place.looks >= MAX_LOOKS:
+        return places.to_head(state)
+    return places.to_idle(state, place.position, place.looks)
 
 
 def after_store(state: State, place: Store, event: m.Event) -> State:
-    """To signing; back to step 2 with the head's file that was missing."""
+    """To signing; back to step 2 with the head's file that was missing; to step 1 if the file is gone."""
     if isinstance(event, m.FileWritten):
         return places.to_read_back(state, place)
-    if places.expect(event, m.FileRead).data != place.data:
+    data = places.expect(event, m.FileRead).data
+    if data is None and state.vanished != place.batch.manifest.prev_acc:
+        # Another batcher took it for an orphan, when the seq was final with another acc: look at the head.
+        return places.to_head(replace(state, vanished=place.batch.manifest.prev_acc))
+    if data != place.data:
         raise VerificationError(
             f"batch file {place.name}: it was written, and what is read back differs",
             reason="read-back",

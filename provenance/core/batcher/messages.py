@@ -104,12 +104,14 @@ class DropOthers:
 class ReadLog:
     """Read at most ``limit`` messages from ``start`` on, and *then* the partition's bounds and identity.
 
-    In this order a log that was cut or made anew while we read cannot pass → `LogRead`.
+    In this order a log that was cut or made anew while we read cannot pass → `LogRead`. With ``overlap`` the
+    first message was read before: where a read gives no more than that one, more are read, and then it again.
     """
 
     source: Source
     start: int
     limit: int
+    overlap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +215,14 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True)
 class AnchorFound:
-    """The position before and after the anchor of a seq, or None where nothing is anchored at it."""
+    """The position before and after the anchor of a seq, or None where nothing is anchored at it.
+
+    ``final`` says whether the anchor is final.
+    """
 
     before: Position | None
     after: Position | None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class State:
         floor: the highest position seen final; the chain may not fall behind it.
         tail: the last anchored message that was checked, so that a head's file is read once only.
         refused: how often in a row the contract refused a batch, and upon which accumulator.
+        vanished: the position at which a file was gone when it was read back; the second time is an error.
         pending: further entries of the stream in the journal, to be settled before step 1.
         failures: how often in a row the present instruction failed.
         backing_off: whether it waits before it asks again.
@@ -59,6 +60,7 @@ class State:
     floor: Position | None = None
     tail: Tail | None = None
     refused: tuple[int, bytes] = (0, b"")
+    vanished: bytes = b""
     pending: tuple[JournalEntry, ...] = ()
     failures: int = 0
     backing_off: bool = False
@@ -85,8 +87,8 @@ class State:
 class Head:
     """Step 1: read the stream's head. A crash here means nothing.
 
-    A head behind what was final comes from a node that lags, or from a chain that was set back: it is asked
-    again a few times, ``behind`` counts them.
+    A head behind what was final, or none, comes from a node that lags, from a reorganisation, or from a chain
+    that was set back: it is asked again a few times, ``behind`` counts them.
     """
 
     behind: int = 0
@@ -167,7 +169,7 @@ def to_gather_more(state: State, place: Gather) -> State:
     """Read the next messages."""
     overlap = place.pile.next_offset - place.last.offset if place.last else 0
     start, limit = place.pile.next_offset - overlap, state.limits.read_size + overlap
-    return state.ask(place, m.ReadLog(state.source, start, limit))
+    return state.ask(place, m.ReadLog(state.source, start, limit, overlap=overlap > 0))
 
 
 def to_gather_later(state: State, place: Gather) -> State:
@@ -180,20 +182,23 @@ def to_gather_later(state: State, place: Gather) -> State:
 class Idle:
     """Nothing to anchor: look at the log from time to time. A crash here means nothing.
 
-    New messages lead back to step 1: another batcher may have anchored meanwhile.
+    New messages lead back to step 1: another batcher may have anchored meanwhile. So do many looks, which
+    ``looks`` counts: the chain may have lost what was final, and nobody would know before the next record.
     """
 
     position: Position
+    looks: int = 0
 
 
-def to_idle(state: State, position: Position) -> State:
+def to_idle(state: State, position: Position, looks: int = 0) -> State:
     """Pause."""
-    return state.ask(Idle(position), m.Wait(state.limits.poll))
+    return state.ask(Idle(position, looks), m.Wait(state.limits.poll))
 
 
-def to_peek(state: State, position: Position) -> State:
+def to_peek(state: State, place: Idle) -> State:
     """See whether there is a message."""
-    return state.ask(Idle(position), m.ReadLog(state.source, position.next_offset, 1))
+    place = replace(place, looks=place.looks + 1)
+    return state.ask(place, m.ReadLog(state.source, place.position.next_offset, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,21 +298,24 @@ def to_await_later(state: State, place: Await) -> State:
 class Tidy:
     """Step 8: which accumulator became final, and away with files of this seq that have another.
 
-    They are left by batchers that crashed between steps 4 and 5, or lost a race. A crash here: repeated.
+    They are left by batchers that crashed between steps 4 and 5, or lost a race: ours too, where ``refused``
+    says so. A crash here: repeated.
     """
 
     entry: JournalEntry
+    refused: bool
     position: Position | None = None
 
 
-def to_tidy(state: State, entry: JournalEntry) -> State:
+def to_tidy(state: State, entry: JournalEntry, *, refused: bool) -> State:
     """Ask the chain what is anchored at the entry's seq."""
-    return state.ask(Tidy(entry), m.FindAnchor(state.source, entry.seq))
+    return state.ask(Tidy(entry, refused), m.FindAnchor(state.source, entry.seq))
 
 
-def to_drop_others(state: State, entry: JournalEntry, position: Position) -> State:
+def to_drop_others(state: State, place: Tidy, position: Position) -> State:
     """Delete the orphans."""
-    return state.ask(Tidy(entry, position), m.DropOthers(position.stream, position.seq, position.acc))
+    place = replace(place, position=position)
+    return state.ask(place, m.DropOthers(position.stream, position.seq, position.acc))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from provenance.errors import PendingError, ProvenanceError, UnavailableError, VerificationError
-from provenance.services.chain_setup import check_contract, set_up_chain
+from provenance.services.chain_setup import SET_UP_NONCES, check_contract, set_up_chain
 from provenance.services.conducting import Conductor, Instruments
 from provenance.services.indexing import Indexed, catch_up
 from provenance.services.reanchoring import anchor_again, check_heads
 from provenance.services.streams import bind_streams, find_bindings
+from provenance.services.tidying import drop_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ __all__ = ["Components", "Outcome", "run_forever", "run_once"]
 # What a chain that was set back or made anew under a running batcher looks like to it.
 SET_BACK = {"chain-behind", "stream-unknown", "history-differs"}
 MAX_RECOVERIES = 3
+MAX_LOOKS = 5
 LONGEST_BACKOFF = 30.0
 
 _log = logging.getLogger("provenance.batcher")
@@ -101,6 +103,8 @@ def run_once(
 ) -> Outcome:
     """Anchor everything that is in the log now, and wait until it is final.
 
+    The embedded chain is set up and anchored again where it is set back meanwhile.
+
     Args:
         components: what to work with.
         limits: when batches close; their age does not count here.
@@ -114,13 +118,17 @@ def run_once(
         VerificationError: log, files and chain do not fit together; the message says what is lost.
     """
     run = _Run(components, limits, on_final, jitter)
-    sources = run.prepare()
-    until = {source.log.partition: components.log.bounds(source.log.partition).end for source in sources}
-    try:
-        run.conduct(sources, until=until, attempts=attempts)
-    finally:
-        for source in sources:
-            run.feed_index(source.stream)
+    while True:
+        sources = run.prepare()
+        until = {source.log.partition: components.log.bounds(source.log.partition).end for source in sources}
+        try:
+            run.conduct(sources, until=until, attempts=attempts)
+            break
+        except VerificationError as error:
+            run.recover(error)
+        finally:
+            for source in sources:
+                run.feed_index(source.stream)
     return run.outcome
 
 
@@ -186,13 +194,28 @@ class _Run:
         self._streams = -1
         self._unbound: list[int] = []
         self._looked = 0.0
+        self._swept: set[bytes] = set()
 
     def prepare(self) -> list[Source]:
-        """The streams to anchor into, on a chain that is fit for it."""
-        c = self._components
-        if c.founding is not None and c.governance is not None:
-            setup = set_up_chain(c.reader, c.governance, c.founding, code_hash=c.code_hash)
-            again = anchor_again(c.reader, c.store, c.publisher, c.governance, identity=setup.identity)
+        """The streams to anchor into, on a chain that is fit for it.
+
+        What looks like a chain that was set back may be a node that lags, so it is looked at again.
+        """
+        for _ in range(MAX_LOOKS):
+            try:
+                return self._prepare()
+            except VerificationError as error:
+                if error.reason not in SET_BACK:
+                    raise
+            self.pause(min(self._limits.poll, 1.0), lambda: False)
+        return self._prepare()
+
+    def _prepare(self) -> list[Source]:
+        c, governance = self._components, self._components.governance
+        if c.founding is not None and governance is not None:
+            setup = set_up_chain(c.reader, governance, c.founding, code_hash=c.code_hash)
+            governance = governance.above(SET_UP_NONCES)
+            again = anchor_again(c.reader, c.store, c.publisher, governance, identity=setup.identity)
             self.outcome = replace(
                 self.outcome,
                 deployed=self.outcome.deployed or setup.deployed,
@@ -202,10 +225,13 @@ class _Run:
             check_contract(c.reader.identity(), c.code_hash)
             bound = [b.stream for b in find_bindings(c.log, c.reader, org=c.org) if b.stream is not None]
             check_heads(c.reader, c.index, bound)
-        sources = bind_streams(c.log, c.reader, c.store, org=c.org, governance=c.governance)
+        sources = bind_streams(c.log, c.reader, c.store, org=c.org, governance=governance, index=c.index)
         if len(sources) != self._streams:
             self._streams = len(sources)
             _log.info("anchoring into %d streams", self._streams)
+        for stream in {source.stream: None for source in sources if source.stream not in self._swept}:
+            drop_orphans(c.reader, c.store, stream, is_final=c.publisher.is_final)
+            self._swept.add(stream)
         bound_partitions = {source.log.partition for source in sources}
         partitions = [identity.partition for identity in c.log.identities()]
         self._unbound = [number for number in partitions if number not in bound_partitions]
@@ -267,9 +293,17 @@ class _Run:
             clock.sleep(min(0.5, rest))
 
     def recover(self, error: VerificationError) -> None:
-        """Begin anew where the embedded chain was set back under us; raise whatever else was found."""
+        """Begin anew where the embedded chain was set back under us; raise whatever else was found.
+
+        On any chain, a stream of which nothing was final may be gone with a reorganisation that took its
+        opening.
+        """
         self._recoveries += 1
         embedded = self._components.founding is not None
-        if not embedded or error.reason not in SET_BACK or self._recoveries > MAX_RECOVERIES:
+        known = SET_BACK if embedded else {"stream-unknown"}
+        if error.reason not in known or self._recoveries > MAX_RECOVERIES:
             raise error
-        _log.warning("the embedded chain was set back or made anew; anchoring again")
+        if embedded:
+            _log.warning("the embedded chain was set back or made anew; anchoring again")
+        else:
+            _log.warning("%s; it is looked for again", error.message)

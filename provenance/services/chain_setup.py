@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from provenance.ports import Call, ChainIdentity, ChainReader
     from provenance.services.sending import Sender
 
-__all__ = ["ORGANISATION", "Founding", "SetUp", "check_contract", "set_up_chain"]
+__all__ = ["ORGANISATION", "SET_UP_NONCES", "Founding", "SetUp", "check_contract", "set_up_chain"]
 
 ORGANISATION = 1
+SET_UP_NONCES = 3
+"""How many transactions of the governance account set a chain up."""
 _PUBLISHER = 2
 
 
@@ -60,12 +62,14 @@ def set_up_chain(reader: ChainReader, governance: Sender, founding: Founding, *,
         ("enrolling the publisher's key", SetKeyCall(founding.publisher, _PUBLISHER)),
         ("listing the record-signing key", ListRecordKeyCall(founding.record_key)),
     ]
-    done = governance.nonce()
-    for what, call in steps[done:]:
-        governance.complete(call, what)
+    first = done = governance.nonce()
+    while done < len(steps):  # the nonce decides anew each time: the chain may be set back meanwhile
+        what, call = steps[done]
+        governance.attempt(call, what, nonce=done)
+        done = governance.nonce()
     identity = reader.identity()
     check_contract(identity, code_hash)
-    return SetUp(identity, deployed=done == 0)
+    return SetUp(identity, deployed=first == 0)
 
 
 def check_contract(identity: ChainIdentity, code_hash: bytes) -> None:

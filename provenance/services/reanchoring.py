@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from provenance.core.batcher.checks import batch_name, decode_named_batch
 from provenance.core.batches import manifest_hash
 from provenance.core.streams import Opening, binding_of, stream_of
-from provenance.errors import MismatchError, VerificationError
+from provenance.errors import ConfigError, MismatchError, VerificationError
 from provenance.ports import OpenCall
 from provenance.services.batch_files import anchor_call, list_batches
 
@@ -77,7 +77,7 @@ def anchor_again(
     for stream, entries in groupby(list_batches(store), key=lambda entry: entry[0]):
         files = _Files(store, stream, [(seq, acc) for _, seq, acc in entries], signed)
         head = reader.head(stream) or _open(reader, governance, files, identity)
-        last = _anchor_files(files, publisher, head)
+        last = _anchor_files(reader, files, publisher, head)
         if last > head.seq:
             _log.warning(
                 "stream %s: batches %d to %d, which the chain did not have, were anchored from their files",
@@ -165,12 +165,16 @@ def _cannot(files: _Files, why: str) -> VerificationError:
     )
 
 
-def _anchor_files(files: _Files, publisher: Sender, head: Head) -> int:
+def _anchor_files(reader: ChainReader, files: _Files, publisher: Sender, head: Head) -> int:
     """Anchor what continues the head; the last seq."""
     seq, acc = head.seq, head.acc
     while (manifest := files.next_after(seq, acc)) is not None:
         what = f"anchoring batch {manifest.seq} of stream {files.stream.hex()[:16]} again"
-        publisher.complete(anchor_call(manifest), what, stream=files.stream, seq=manifest.seq)
+        try:
+            publisher.complete(anchor_call(manifest), what, stream=files.stream, seq=manifest.seq)
+        except ConfigError as error:
+            _refuse_moved(reader, files, manifest, error)
+            raise
         seq, acc = manifest.seq, manifest.acc
         files.anchored[seq] = acc
     if files.last > seq + 1:
@@ -181,6 +185,19 @@ def _anchor_files(files: _Files, publisher: Sender, head: Head) -> int:
             remedy=f"Bring back the file of seq {seq + 1} from a copy of the batch store.",
         )
     return seq
+
+
+def _refuse_moved(reader: ChainReader, files: _Files, manifest: Manifest, cause: ConfigError) -> None:
+    """Where the head is no longer the one that the manifest continues, the chain was set back once more."""
+    head = reader.head(files.stream)
+    if head is not None and (head.seq, head.acc) == (manifest.seq - 1, manifest.prev_acc):
+        return
+    raise VerificationError(
+        f"stream {files.stream.hex()[:16]}: the chain was set back while batch {manifest.seq} was anchored"
+        " again",
+        reason="chain-behind",
+        remedy="Call the same command again: it begins with what the chain lost.",
+    ) from cause
 
 
 def _check_head(reader: ChainReader, files: _Files, before: int, last: int) -> None:

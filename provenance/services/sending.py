@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from provenance.core.batcher import Account, Ending, Nonces, next_nonce, settle
 from provenance.core.transactions import JournalEntry, TxState
-from provenance.errors import ConfigError, PendingError
+from provenance.errors import ConfigError, PendingError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,7 @@ class Sender:
         stop: asked while transactions are waited for; see `until`.
         patience: how many seconds the account's nonce may stay below the journal's lowest entry before all
             entries are dropped and signed anew; 0 where blocks do not come back (the embedded chain).
+        reserved: so many nonces, from 0 on, belong to `attempt`; see `above`.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class Sender:
         purpose: str = "anchor",
         patience: float = 60.0,
         stop: Callable[[], bool] = lambda: False,
+        reserved: int = 0,
     ) -> None:
         self._transactor = transactor
         self._journal = journal
         self._clock = clock
         self._purpose = purpose
         self._stop = stop
+        self._reserved = reserved
         self._account = Account(patience)
         self._dropped: set[bytes] = set()
 
@@ -61,6 +64,17 @@ class Sender:
 
         What waits then ends with ``PendingError`` (``reason="stopped"``); the journal has the transaction.
         """
+        return self._with(stop, self._reserved)
+
+    def above(self, reserved: int) -> Sender:
+        """The same account, whose calls never take the first ``reserved`` nonces.
+
+        Where those set the chain up, and it was set back so far that they are free again, another call must
+        not take one: the contract would never stand at its address.
+        """
+        return self._with(self._stop, reserved)
+
+    def _with(self, stop: Callable[[], bool], reserved: int) -> Sender:
         return Sender(
             self._transactor,
             self._journal,
@@ -68,6 +82,7 @@ class Sender:
             purpose=self._purpose,
             patience=self._account.patience,
             stop=stop,
+            reserved=reserved,
         )
 
     def entries(self) -> list[JournalEntry]:
@@ -147,21 +162,37 @@ class Sender:
 
         Raises:
             ConfigError: the contract refused it (``reason="refused"``).
+            VerificationError: the chain was set back below what set it up (``reason="chain-behind"``).
         """
-        while True:
+        is_final = False
+        while not is_final:
             transaction = self.sign(call)
-            self.keep(JournalEntry(transaction, self._purpose, stream, seq))
-            self.send(transaction)
-            ending = self._await(transaction)
-            self.forget(transaction)
-            if ending is Ending.FINAL:
-                return
-            if ending is Ending.REVERTED:
-                raise ConfigError(
-                    f"{what}: the contract refused it",
-                    reason="refused",
-                    remedy="See whether the key has the role that this needs, and was not revoked.",
+            if transaction.nonce < self._reserved:
+                raise VerificationError(
+                    f"{what}: the chain was set back: the account's next nonce is {transaction.nonce}, but"
+                    f" its first {self._reserved} transactions had set the chain up",
+                    reason="chain-behind",
+                    remedy="Call the same command again: it begins with what the chain lost.",
                 )
+            is_final = self._follow(JournalEntry(transaction, self._purpose, stream, seq), what)
+
+    def attempt(self, call: Call, what: str, *, nonce: int) -> bool:
+        """As `complete`, with this nonce and no other; False if it was not this call that took it."""
+        transaction = self._transactor.sign(call, nonce)
+        return self._follow(JournalEntry(transaction, self._purpose, _NO_STREAM, 0), what)
+
+    def _follow(self, entry: JournalEntry, what: str) -> bool:
+        self.keep(entry)
+        self.send(entry.transaction)
+        ending = self._await(entry.transaction)
+        self.forget(entry.transaction)
+        if ending is Ending.REVERTED:
+            raise ConfigError(
+                f"{what}: the contract refused it",
+                reason="refused",
+                remedy="See whether the key has the role that this needs, and was not revoked.",
+            )
+        return ending is Ending.FINAL
 
     def _await(self, transaction: SignedTransaction) -> Ending:
         wait = SHORTEST_WAIT

@@ -20,7 +20,7 @@ from provenance.services.batch_files import list_batches
 if TYPE_CHECKING:
     from provenance.core.batches import Manifest
     from provenance.core.streams import LogIdentity, Opening
-    from provenance.ports import BatchStore, ChainReader, EventLog
+    from provenance.ports import BatchStore, ChainReader, EventLog, Index
     from provenance.services.sending import Sender
 
 __all__ = ["Binding", "bind_streams", "find_bindings"]
@@ -63,6 +63,7 @@ def bind_streams(
     *,
     org: int,
     governance: Sender | None,
+    index: Index,
 ) -> list[Source]:
     """The streams to anchor into, one per partition that holds or held messages.
 
@@ -72,26 +73,27 @@ def bind_streams(
         store: the batch files, in which former logs of the same topic are looked for.
         org: our organisation's number.
         governance: opens a stream where there is none; None where the governance key is elsewhere.
+        index: knows of batches that were final.
 
     Raises:
         VerificationError: the log was made anew (``reason="log-made-anew"``), or the chain does not know a
             stream that has batch files (``reason="stream-unknown"``).
         ConfigError: there is no stream, and no key to open one (``reason="no-stream"``).
     """
-    bindings = find_bindings(log, reader, org=org)
     if governance is not None:
-        governance.settle_all()
+        governance.settle_all()  # first: one of them may open a stream
+    bindings = find_bindings(log, reader, org=org)
     for binding in bindings:
         bounds = log.bounds(binding.log.partition)
         if binding.stream is None and bounds.end > bounds.start:
             _refuse_former(binding.log, reader, store, org=org)
-            _refuse_forgotten(binding.log, reader, store)
-            _open(binding.log, bounds.start, governance)
+            _refuse_forgotten(binding.log, reader, store, index)
+            _open(binding.log, bounds.start, governance, reader, org=org)
     sources = [binding.source for binding in find_bindings(log, reader, org=org)]
     return [source for source in sources if source is not None]
 
 
-def _open(log: LogIdentity, start: int, governance: Sender | None) -> None:
+def _open(log: LogIdentity, start: int, governance: Sender | None, reader: ChainReader, *, org: int) -> None:
     what = f"opening a stream for {log.topic}/{log.partition}"
     if governance is None:
         raise ConfigError(
@@ -99,8 +101,14 @@ def _open(log: LogIdentity, start: int, governance: Sender | None) -> None:
             reason="no-stream",
             remedy="Let the organisation's governance key open one.",
         )
-    # A repeat while the stream is open changes nothing, so a crash in between costs one transaction.
-    governance.complete(OpenCall(binding_of(log), start, NO_PREDECESSOR), what)
+    binding = binding_of(log)
+    try:
+        # A repeat while the stream is open changes nothing, so a crash in between costs one transaction.
+        governance.complete(OpenCall(binding, start, NO_PREDECESSOR), what)
+    except ConfigError:
+        # Unless the log begins elsewhere by now; a node that lagged did not know of the stream.
+        if not any(opening.org == org for _, opening, _ in reader.openings(binding)):
+            raise
 
 
 def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, org: int) -> None:
@@ -108,6 +116,8 @@ def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, 
         head = reader.head(stream) if opening.org == org else None
         former = None if head is None or head.closed else _first_manifest(store, stream)
         if head is None or former is None or (former.log.topic, former.log.partition) != _place(log):
+            continue
+        if binding_of(former.log) == binding_of(log):  # it was opened since the bindings were looked up
             continue
         raise VerificationError(
             f"{log.topic}/{log.partition}: the log was deleted or made anew: stream {stream.hex()[:16]} is"
@@ -118,9 +128,14 @@ def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, 
         )
 
 
-def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore) -> None:
-    """That the chain knows every stream of this log which has batch files; else it was set back."""
-    for stream in dict.fromkeys(stream for stream, _, _ in list_batches(store)):
+def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore, index: Index) -> None:
+    """That the chain knows every stream of this log of which a batch was final; else it was set back.
+
+    A file of seq 1 alone shows nothing: a reorganisation may have taken the opening with the first batch. The
+    second one is written when the first is final.
+    """
+    last = {stream: seq for stream, seq, _ in list_batches(store)}
+    for stream in [stream for stream, seq in last.items() if seq > 1 or index.indexed(stream)]:
         manifest = _first_manifest(store, stream)
         if manifest is None or binding_of(manifest.log) != binding_of(log) or reader.head(stream) is not None:
             continue

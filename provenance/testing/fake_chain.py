@@ -155,25 +155,39 @@ class FakeChain:
         if self.automine and self._due():
             self.mine()
 
-    def state_of(self, tx_hash: bytes) -> TxState:
-        """What has become of a transaction."""
+    @property
+    def height(self) -> int:
+        """How many blocks there are."""
+        return len(self._blocks)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a transaction waits for a block."""
+        return bool(self._pool)
+
+    def state_of(self, tx_hash: bytes, *, behind: int = 0) -> TxState:
+        """What has become of a transaction, for a node that lacks the last ``behind`` blocks."""
         self.require_up()
-        if tx_hash in self._state.receipts:
-            number, succeeded = self._state.receipts[tx_hash]
-            if len(self._blocks) - number < self.depth:
+        height = len(self._blocks) - behind
+        number, succeeded = self._state.receipts.get(tx_hash, (height + 1, False))
+        if number <= height:
+            if height - number < self.depth:
                 return TxState.MINED
             return TxState.FINAL if succeeded else TxState.REVERTED
         pending = any(transaction.hash == tx_hash for transaction in self._pool)
         return TxState.PENDING if pending else TxState.UNKNOWN
 
-    def nonce_of(self, address: bytes, *, final: bool) -> int:
-        """The next nonce of an account."""
+    def nonce_of(self, address: bytes, *, final: bool, behind: int = 0) -> int:
+        """The next nonce of an account, for a node that lacks the last ``behind`` blocks."""
         self.require_up()
-        if not final:
+        behind += self.depth if final else 0
+        if not behind:
             return self._state.nonces.get(address, 0)
-        settled = self._blocks[: max(0, len(self._blocks) - self.depth)]
-        nonces = [item.nonce for block in settled for item in block.transactions if item.sender == address]
-        return max(nonces, default=-1) + 1
+        for block in reversed(self._blocks[: max(0, len(self._blocks) - behind)]):
+            for item in reversed(block.transactions):
+                if item.sender == address:
+                    return item.nonce + 1
+        return 0
 
     def _due(self) -> tuple[Transaction, ...]:
         due: list[Transaction] = []

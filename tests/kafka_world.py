@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import secrets
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,25 @@ def start_cluster_or_skip(brokers: int = 1, **options: Any) -> Iterator[KafkaClu
         pytest.skip(f"Kafka is not to be had here: {error}")
     with KafkaCluster(brokers, heap_mb=256, **options) as cluster:
         yield cluster
+
+
+# kafka-python leaves the socket of a failed connection to the garbage collector.
+LEAKS = "ignore:unclosed <socket.socket:ResourceWarning"
+
+
+def collect_leaks() -> None:
+    """Collect them here, and not in the middle of somebody else's test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def append_until_acknowledged(log: EventLog, records: list[tuple[bytes, bytes]]) -> list[tuple[int, int]]:
+    """What a worker without an outbox does: the same bytes again, at most forty times."""
+    for _ in range(40):
+        with contextlib.suppress(UnavailableError):
+            return list(log.append(records))
+    raise AssertionError("no acknowledgement in forty tries")
 
 
 @contextlib.contextmanager
@@ -116,6 +137,14 @@ def read_all(log: EventLog, partition: int = 0, page: int = 500) -> list[LogMess
     while messages := log.read(partition, found[-1].offset + 1 if found else 0, page):
         found += messages
     return found
+
+
+def read_patiently(log: EventLog) -> list[LogMessage]:
+    """All of partition 0, asked for again while its leader is away, at most forty times."""
+    for _ in range(40):
+        with contextlib.suppress(UnavailableError):
+            return read_all(log)
+    raise AssertionError("no answer in forty tries")
 
 
 def foreign_producer(bootstrap: str, **options: Any) -> Any:

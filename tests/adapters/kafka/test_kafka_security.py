@@ -1,4 +1,4 @@
-"""SCRAM, TLS and TLS in both directions, on a real broker; who may not in is told why, and no password shows."""
+"""SCRAM, TLS and TLS in both directions, on a real broker; who may not is told why, no password shows."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_password_comes_from_a_file_without_the_end_of_its_line(tmp_path: Path
 def test_a_password_file_that_holds_none_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "password"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="log.sasl_password_file") as caught:
+    with pytest.raises(ConfigError, match=r"log\.sasl_password_file") as caught:
         settings(mechanism="SCRAM-SHA-512", user="me", password_file=path).password()
     assert str(path) in str(caught.value)
 
@@ -95,7 +95,7 @@ def test_the_protocol_follows_from_the_settings(tls: bool, mechanism: str, proto
 
 
 def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="log.tls_ca_file"):
+    with pytest.raises(ConfigError, match=r"log\.tls_ca_file"):
         settings(tls=True, ca_file=tmp_path / "no").tls_context()
     (tmp_path / "no").write_text("no certificate")
     with pytest.raises(ConfigError, match="certificates cannot be used"):
@@ -170,5 +170,5 @@ def test_the_program_joins_what_its_settings_say(tmp_path: Path) -> None:
         ack_timeout=3.0,
     )
     assert type(bootstrap.event_log(found)).__name__ == "KafkaLog"
-    with pytest.raises(ConfigError, match="log.bootstrap is empty"):
+    with pytest.raises(ConfigError, match=r"log\.bootstrap is empty"):
         bootstrap_kafka.kafka_settings(Settings(tmp_path))

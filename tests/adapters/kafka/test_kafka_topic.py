@@ -67,7 +67,7 @@ def test_a_topic_that_was_changed_is_refused(settings: Settings, name: str, valu
 
 def test_a_topic_of_kafkas_defaults_is_refused_for_defaults_too(settings: Settings, client: Client) -> None:
     client.topic(bootstrap_kafka.kafka_settings(settings)).create(1, 1, {})
-    with pytest.raises(ConfigError, match="retention.ms is 604800000") as caught:
+    with pytest.raises(ConfigError, match=r"retention\.ms is 604800000") as caught:
         bootstrap_kafka.check_topic(settings)
     for name in ("message.timestamp.type", "compression.type", "max.message.bytes"):
         assert f"{name} is " in str(caught.value)
@@ -76,7 +76,7 @@ def test_a_topic_of_kafkas_defaults_is_refused_for_defaults_too(settings: Settin
 def test_no_broker_is_no_topic(settings: Settings, client: Client) -> None:
     from dataclasses import replace
 
-    with pytest.raises(UnavailableError, match="127.0.0.1:1"):
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
         bootstrap_kafka.check_topic(replace(settings, log_bootstrap="127.0.0.1:1"))
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "encode_environment",
     "environment_name",
     "environments_prefix",
+    "message_key",
     "partition_token",
     "starts_name",
     "store_name",
@@ -110,3 +111,11 @@ def starts_name(run: bytes) -> str:
 def partition_token(stage: bytes, number: int) -> str:
     """Under it the private store has what a partition of a source of files was read from."""
     return hashlib.sha256(b"partition\x00" + stage + number.to_bytes(8, "big")).hexdigest()
+
+
+def message_key(run: bytes, stage: bytes, number: int) -> bytes:
+    """The key under which a partition's record goes to the log: it spreads a stage over all log partitions.
+
+    A retry has the same key, so its record stands behind the first one.
+    """
+    return hashlib.sha256(run + stage + number.to_bytes(8, "big")).digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -15,6 +17,7 @@ from provenance.core.runs import (
     encode_environment,
     environment_name,
     environments_prefix,
+    message_key,
     partition_token,
     starts_name,
     store_name,
@@ -120,3 +123,10 @@ def test_names_in_the_batch_store() -> None:
 def test_an_environment_has_no_decimals() -> None:
     with pytest.raises(MalformedError):
         encode_environment({"load": 0.5})
+
+
+def test_a_message_key_is_one_of_run_stage_and_number() -> None:
+    run, stage = b"r" * 32, b"s" * 32
+    assert message_key(run, stage, 7).hex() == hashlib.sha256(run + stage + bytes(7) + b"\x07").hexdigest()
+    keys = {message_key(r, s, n) for r in (run, stage) for s in (run, stage) for n in range(3)}
+    assert len(keys) == 12

@@ -19,6 +19,7 @@ from provenance.adapters.dask.steps import Made, Step, Work, record_made
 from provenance.core.lineage import Ref
 from provenance.core.partitions import Measured
 from provenance.core.records import Subject
+from provenance.core.runs import message_key
 from provenance.core.tokens import name_token
 from provenance.errors import ConfigError, UnavailableError
 
@@ -69,7 +70,7 @@ class StageRecorder:
                 )
         step = Step(self.run, self.stage, self.name, _OUTSIDE, self.schema)
         ref, record = record_made(step, Work(self.name, number, None, ()), made)
-        self.outlet.emit([(self.stage, record)])
+        self.outlet.emit([(message_key(self.run, self.stage, number), record)])
         return ref
 
 

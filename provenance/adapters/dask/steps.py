@@ -23,6 +23,7 @@ from provenance.core.lineage import Ref, inputs_of
 from provenance.core.merkle import leaf_hash
 from provenance.core.partitions import File, Measured, measure, rejection
 from provenance.core.records import encode_record
+from provenance.core.runs import message_key
 from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def run_chain(chain: Chain, number: int, payload: Any, parents: Sequence[Carried
         work = Work(step.name, number, payload, carried, step.schema)
         made = _apply(step, work)
         ref, record = record_made(step, work, made)
-        records.append((step.stage, record))
+        records.append((message_key(step.run, step.stage, number), record))
         carried, payload = (Carried(made.data, ref),), None
     (last,) = carried
     kept: tuple[bytes, ...] = ()

@@ -89,13 +89,22 @@ class KafkaLog:
         """
         check_read(start, limit)
         with self._lock:
-            return self._fresh(lambda: self._reader(partition).read(min(start, MAX_OFFSET), limit))
+            return self._fresh(lambda: self._read(partition, min(start, MAX_OFFSET), limit))
 
     def close(self) -> None:
         """Close every connection; the next use opens them again."""
         self._appender.close()
         with self._lock:
             self._drop()
+
+    def _read(self, partition: int, start: int, limit: int) -> Sequence[LogMessage]:
+        reader = self._reader(partition)
+        try:
+            return reader.read(start, limit)
+        finally:
+            if reader.is_broken:
+                del self._readers[partition]
+                reader.close()
 
     def _fresh(self, ask: Callable[[], Result]) -> Result:
         """Ask; clients that nobody answers are dropped, so that the next call connects anew."""

@@ -10,6 +10,7 @@ from kafka import errors as foreign
 
 from provenance.adapters._kafka import FETCH_BYTES, MAX_READ_BYTES
 from provenance.adapters.kafka._client import make, milliseconds, translated
+from provenance.errors import MalformedError
 from provenance.ports import Bounds, LogMessage
 
 if TYPE_CHECKING:
@@ -28,12 +29,17 @@ class Reader:
 
     The consumer's group is empty and it commits nothing; ``none`` as reset policy turns an offset that is
     gone into an error, where the default would go on at the end.
+
+    Attributes:
+        is_broken: after a batch that cannot be read. It must not be used again: kafka-python would loop
+            inside its next poll, on an iterator that has ended.
     """
 
     def __init__(self, settings: KafkaSettings, partition: int) -> None:
         self._settings = settings
         self._place = TopicPartition(settings.topic, partition)
         self._position = -1
+        self.is_broken = False
         self._consumer = make(
             KafkaConsumer,
             settings,
@@ -71,7 +77,10 @@ class Reader:
             found = self._first(start, limit)
             size = sum(len(message.value) for message in found)
             while 0 < len(found) < limit and size + FETCH_BYTES <= MAX_READ_BYTES and self._has_more():
-                more = self._poll(limit - len(found))
+                try:
+                    more = self._poll(limit - len(found))
+                except MalformedError:  # the next read begins with it
+                    break
                 if not more:  # a transaction's markers stand at the end, or the leader just went
                     break
                 size += sum(len(message.value) for message in more)
@@ -111,6 +120,7 @@ class Reader:
         try:
             records = self._consumer.poll(_POLL_MS, max_records=limit).get(self._place, ())
         except (foreign.UnsupportedCodecError, foreign.CorruptRecordError) as error:
+            self.is_broken = True
             codec = isinstance(error, foreign.UnsupportedCodecError)
             raise self._settings.unreadable(
                 self._place.partition, self._position, error, codec=codec

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.service
 
 
+def set_topic(world: World, name: str, value: str) -> None:
+    """Change a setting of the topic, as whoever runs the cluster may."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    admin = KafkaAdminClient(bootstrap_servers=world.bootstrap)
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, world.settings.topic, {name: value})])
+    admin.close()
+
+
 class TestKafkaLogs(EventLogConformance):
     largest = MAX_VALUE_BYTES
 
@@ -104,6 +114,30 @@ def test_what_others_send_compressed_is_stored_as_it_was(world: World, codec: st
     assert [message.value for message in read_all(world.log())] == values
 
 
+def test_a_codec_that_is_not_installed_is_named_with_its_offset_every_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if world.client.name == "kafka-python":
+        monkeypatch.setattr("kafka.record.default_records.codecs.has_zstd", lambda: False)
+    set_topic(world, "compression.type", "producer")  # against the rules: topic check refuses it
+    send(foreign_producer(world.bootstrap), world.settings.topic, [b"plain"])
+    send(
+        foreign_producer(world.bootstrap, **{"compression.type": "zstd"}), world.settings.topic, [b"a" * 999]
+    )
+    log = world.log()
+    if world.client.name == "confluent-kafka":  # brings every codec with it
+        assert [message.value for message in read_all(log)] == [b"plain", b"a" * 999]
+        return
+    assert [message.value for message in log.read(0, 0, 10)] == [b"plain"]
+    for _ in range(3):
+        with pytest.raises(
+            MalformedError, match=f"{world.settings.topic}/0: what stands at offset 1"
+        ) as caught:
+            log.read(0, 1, 10)
+        assert caught.value.reason == "log-codec"
+        assert "compression.type" in caught.value.remedy
+
+
 def test_a_topic_takes_nothing_larger_than_a_leaf_however_small_it_is_packed(world: World) -> None:
     # 100 MB of zeros fit into one gzip record; the broker unpacks, and counts.
     producer = foreign_producer(
@@ -173,14 +207,7 @@ def test_a_topic_that_is_not_there_is_named_and_not_made(world: World) -> None:
 
 
 def test_a_topic_for_smaller_messages_refuses_by_name(world: World) -> None:
-    from kafka import KafkaAdminClient
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    admin = KafkaAdminClient(bootstrap_servers=world.bootstrap)
-    admin.alter_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, world.settings.topic, {"max.message.bytes": "2000"})]
-    )
-    admin.close()
+    set_topic(world, "max.message.bytes", "2000")
     log = world.log()
     with pytest.raises(MalformedError, match=world.settings.topic) as caught:
         log.append([(b"k", bytes(3000))])

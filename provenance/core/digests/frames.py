@@ -90,7 +90,8 @@ def _frame_table(frame: pd.DataFrame) -> pa.Table:
         )
     frame = _native(frame)
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        # One thread: a worker has one core, and starting more takes longer than a partition.
+        return pa.Table.from_pandas(frame, preserve_index=False, nthreads=1)
     except _FOREIGN as error:
         column, cause = _culprit(frame, error)
         raise _untyped(column, cause) from error

@@ -23,7 +23,7 @@ PROJECT := $(VENV)/.stamp-project
 TORCH := $(VENV)/.stamp-torch-$(if $(TORCH_INDEX_URL),index,plain)
 NODE_MODULES := contracts/node_modules/.package-lock.json
 
-.PHONY: help setup demo kafka test test-quick bench clean docs lock
+.PHONY: help setup demo kafka test test-quick bench bench-kafka clean docs lock
 .PHONY: lint contract tests coverage mutation
 
 help: ## show this list
@@ -70,6 +70,9 @@ mutation: setup ## change the core in 2,500 ways and see the tests fail (half an
 
 bench: setup ## run every benchmark in tests/benchmarks
 	@shopt -s nullglob; for script in tests/benchmarks/*.py; do echo "── $$script"; $(PY) $$script; done
+
+bench-kafka: setup ## what reading Kafka through the port costs, per client
+	$(PY) tests/benchmarks/bench_kafka.py
 
 docs: $(PROJECT) ## write the generated parts of the documentation
 	$(PY) scripts/generate_cli_reference.py

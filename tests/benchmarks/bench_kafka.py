@@ -1,173 +1,164 @@
-"""How fast a batcher empties a topic, beside how fast its own client reads it; prints one JSON object last.
+"""How much of a Kafka client's own speed is left when it is read through the port: one JSON object, last.
 
-``python tests/benchmarks/bench_kafka.py [RECORDS]``, a real broker (``KAFKA_BOOTSTRAP``, or one of its own).
-Records have 600 to 900 bytes. This process is held to one core. For each client, in turn and best of three:
-its *ceiling*, the bare consumer that polls and discards, and the *batcher*, the machine that `provenance
-batch` runs with its real log, files in a real folder (synced, read back) and a chain in memory; the index,
-a cache that lags behind, is left out. ``share_of_consumer`` is the one over the other.
-
-``gas_per_record`` divides what an anchor costs on anvil (steady, `tests/contracts/test_gas.py`) by the leaves
-of a batch, for the batch's cost does not depend on them.
+``python tests/benchmarks/bench_kafka.py [RECORDS [BYTES]]``. Each client reads the same topic of a real
+broker three ways, in processes of their own on one core: by the library alone, throwing everything away;
+through the port, as the batcher does, the last message read once more each time; and from the log into batch
+files, synced and read back. The best of `ROUNDS` counts. ``share_of_consumer`` is the last over the first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import random
-import secrets
+import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provenance.adapters import kafka, kafka_confluent
-from provenance.adapters._kafka import KafkaSettings
-from provenance.adapters.folder_store import FolderStore
-from provenance.adapters.system_clock import SystemClock
-from provenance.core.batcher import Limits
-from provenance.core.batcher.messages import Source
-from provenance.core.streams import NO_PREDECESSOR, binding_of
-from provenance.core.topic_rules import creation_settings
-from provenance.ports import OpenCall
-from provenance.services.conducting import Conductor, Instruments
-from provenance.services.sending import Sender
-from provenance.testing.fakes import FakeChain, FakeJournal
+from provenance import bootstrap, bootstrap_kafka
+from provenance.config import Settings
+from provenance.core.batcher.pile import Limits, add_messages, build_from_pile, empty_pile, is_closed
+from provenance.core.batches import Position, encode_batch
+from provenance.errors import ConfigError, UnavailableError
 from provenance.testing.kafka_broker import KafkaCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROUNDS = 3
-ANCHOR_GAS = 61_948
-SIZES = (1, 16, 256, 4_096, 65_536)
-GOVERNANCE, PUBLISHER = b"g" * 20, b"p" * 20
-LIMITS = Limits(max_records=65_536, max_bytes=64 << 20, max_age=10.0, read_size=16_384, poll=0.05)
+CLIENTS = {"kafka-python": 40_000, "confluent-kafka": 600_000}  # records: a few seconds each
+READ = 16_384
+TOPIC = "bench"
 
 
-@contextmanager
-def broker() -> Iterator[str]:
-    """Where Kafka listens."""
-    if named := os.environ.get("KAFKA_BOOTSTRAP"):
-        yield named
-        return
-    with KafkaCluster(heap_mb=512) as cluster:
-        yield cluster.bootstrap
-
-
-def fill(settings: KafkaSettings, records: int) -> None:
-    """Make the topic and produce into it."""
-    from confluent_kafka import Producer
-
-    kafka.KafkaTopic(settings).create(1, 1, creation_settings(1))
-    chance = random.Random(1)
-    producer = Producer({"bootstrap.servers": settings.bootstrap, "linger.ms": 20, "acks": "all"})
-    for number in range(records):
-        value = b"%d" % number + bytes(chance.getrandbits(8) for _ in range(8)) * chance.randint(75, 111)
-        while True:
-            try:
-                producer.produce(settings.topic, value=value, partition=0)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush()
-
-
-def python_ceiling(settings: KafkaSettings, records: int) -> float:
-    """kafka-python: poll and discard."""
-    from kafka import KafkaConsumer, TopicPartition
-
-    place = TopicPartition(settings.topic, 0)
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.bootstrap,
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
+def settings_for(place: str, client: str, folder: Path) -> Settings:
+    """The settings of one client."""
+    return Settings(
+        folder,
+        log_bootstrap=place,
+        log_topic=TOPIC,
+        log_client=client,
+        log_ack_timeout=60.0,
+        log_in_flight_limit=64 << 20,
     )
-    consumer.assign([place])
-    consumer.seek(place, 0)
-    start, count = time.perf_counter(), 0
-    while count < records:
-        count += sum(map(len, consumer.poll(200, max_records=LIMITS.read_size).values()))
-    seconds = time.perf_counter() - start
+
+
+def fill(settings: Settings, records: int, size: int) -> None:
+    """Put so many records on the log."""
+    bootstrap_kafka.ensure_topic(settings)
+    log = bootstrap.event_log(settings)
+    for start in range(0, records, 10_000):
+        count = min(10_000, records - start)
+        log.append([(b"%032d" % n, os.urandom(16) * (size // 16)) for n in range(start, start + count)])
+    log.close()
+
+
+def consume(settings: Settings, records: int) -> None:
+    """The library alone."""
+    if settings.log_client == "kafka-python":
+        from kafka import KafkaConsumer, TopicPartition
+
+        consumer = KafkaConsumer(bootstrap_servers=settings.log_bootstrap, auto_offset_reset="none")
+        place = TopicPartition(TOPIC, 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        seen = 0
+        while seen < records:
+            seen += sum(map(len, consumer.poll(1000, max_records=READ).values()))
+    else:
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Place
+
+        consumer = Consumer({"bootstrap.servers": settings.log_bootstrap, "group.id": "bench"})
+        consumer.assign([Place(TOPIC, 0, 0)])
+        seen = 0
+        while seen < records:
+            seen += len(consumer.consume(min(READ, records - seen), 1.0))
     consumer.close()
-    return records / seconds
 
 
-def confluent_ceiling(settings: KafkaSettings, records: int) -> float:
-    """confluent-kafka: consume and discard."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {"bootstrap.servers": settings.bootstrap, "group.id": "bench", "enable.auto.commit": False}
-    )
-    consumer.assign([TopicPartition(settings.topic, 0, 0)])
-    start, count = time.perf_counter(), 0
-    while count < records:
-        count += len(consumer.consume(LIMITS.read_size, 0.2))
-    seconds = time.perf_counter() - start
-    consumer.close()
-    return records / seconds
+def read(settings: Settings, records: int) -> None:
+    """Through the port, each read beginning with the last message of the one before."""
+    log = bootstrap.event_log(settings)
+    at = 0
+    while at < records - 1:
+        at = log.read(0, at, READ)[-1].offset
+    log.close()
 
 
-def batcher(log: Any, records: int) -> float:
-    """The machine over the real log, a real folder and a chain in memory."""
-    chain, clock = FakeChain.with_contract(GOVERNANCE, PUBLISHER), SystemClock()
+def batch(settings: Settings, records: int) -> None:
+    """From the log into batch files."""
+    log, store = bootstrap.event_log(settings), bootstrap.batch_store(settings)
     (identity,) = log.identities()
-    owner = chain.account(GOVERNANCE)
-    owner.send(owner.sign(OpenCall(binding_of(identity), 0, NO_PREDECESSOR), owner.nonce()).raw)
-    ((stream, opening, _),) = chain.openings(binding_of(identity))
-    source = Source(stream, opening.generation, 0, identity)
-    with tempfile.TemporaryDirectory() as folder:
-        sender = Sender(chain.account(PUBLISHER), FakeJournal(), clock, purpose="anchor", patience=0.0)
-        instruments = Instruments(log, chain, FolderStore(Path(folder)), sender, clock)
-        start = time.perf_counter()
-        Conductor(instruments, [source], LIMITS, until={0: records}).run()
-        seconds = time.perf_counter() - start
-        head = chain.head(stream)
-    if head is None or head.next_offset != records:
-        raise SystemExit(f"anchored up to {head}, expected {records}")
-    return records / seconds
+    position, limits = Position(bytes(32), 1, 0, 0, bytes(32)), Limits(read_size=READ)
+    pile = empty_pile(identity, 0)
+    while position.next_offset < records:
+        begin = max(pile.next_offset - 1, 0)
+        fresh = [m for m in log.read(0, begin, READ) if m.offset >= pile.next_offset]
+        log.bounds(0)
+        log.identities()
+        while fresh:
+            pile = add_messages(pile, fresh, limits, 0.0)
+            fresh = [message for message in fresh if message.offset >= pile.next_offset]
+            if is_closed(pile, limits, 0.0) or pile.next_offset >= records:
+                made = build_from_pile(pile, position, identity)
+                name = f"bench/{position.seq:016d}.batch"
+                store.put(name, encode_batch(made))
+                store.get(name)
+                end = made.manifest.next_offset
+                position = Position(bytes(32), 1, position.seq + 1, end, bytes(32))
+                pile = empty_pile(identity, end)
+    log.close()
 
 
-def measure(settings: KafkaSettings, records: int) -> dict[str, Any]:
-    """Both clients, in turn."""
-    logs: dict[str, Callable[[KafkaSettings], Any]] = {
-        "kafka-python": kafka.KafkaLog,
-        "confluent-kafka": kafka_confluent.ConfluentLog,
-    }
-    ceilings = {"kafka-python": python_ceiling, "confluent-kafka": confluent_ceiling}
-    best: dict[str, dict[str, float]] = {name: {"ceiling": 0.0, "batcher": 0.0} for name in logs}
+WAYS: dict[str, Callable[[Settings, int], None]] = {"consume": consume, "read": read, "batch": batch}
+
+
+def rate(place: str, client: str, way: str, records: int) -> float:
+    """Records per second of the best round, in processes of their own on one core."""
+    best = float("inf")
     for _ in range(ROUNDS):
-        for name, opened in logs.items():
-            best[name]["ceiling"] = max(best[name]["ceiling"], ceilings[name](settings, records))
-            log = opened(settings)
-            best[name]["batcher"] = max(best[name]["batcher"], batcher(log, records))
-            log.close()
-        print(json.dumps(best), file=sys.stderr)
-    return {
-        "records": records,
-        "consumer_records_per_s": {name: round(found["ceiling"]) for name, found in best.items()},
-        "records_per_s": {name: round(found["batcher"]) for name, found in best.items()},
-        "share_of_consumer": {
-            name: round(found["batcher"] / found["ceiling"], 2) for name, found in best.items()
-        },
-        "gas_per_record": {str(size): round(ANCHOR_GAS / size, 2) for size in SIZES},
-    }
+        command = [sys.executable, __file__, "--one", place, client, way, str(records)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        best = min(best, float(done.stdout))
+    return records / best
 
 
-def main(records: int) -> dict[str, Any]:
-    """Start, fill, measure."""
-    with broker() as bootstrap:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        settings = KafkaSettings(bootstrap, f"bench.{secrets.token_hex(4)}")
-        settings = replace(settings, answer_timeout=30.0, ack_timeout=30.0)
-        fill(settings, records)
-        return measure(settings, records)
+def one(place: str, client: str, way: str, records: int) -> None:
+    """One round; prints its seconds."""
+    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    with tempfile.TemporaryDirectory() as folder:
+        settings = settings_for(place, client, Path(folder))
+        started = time.perf_counter()
+        WAYS[way](settings, records)
+        sys.stdout.write(f"{time.perf_counter() - started}\n")
+
+
+def main(records: int, size: int) -> dict[str, Any]:
+    """Every client every way."""
+    result: dict[str, Any] = {"bytes": size, "share_of_consumer": {}, "records_per_s": {}, "reading": {}}
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(KafkaCluster())
+        except (ConfigError, UnavailableError) as error:
+            return {"skipped": f"Kafka is not to be had here: {error}"}
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        most = max(min(records, count) for count in CLIENTS.values())
+        fill(settings_for(cluster.bootstrap, "confluent-kafka", Path(folder)), most, size)
+        for client, count in CLIENTS.items():
+            rates = {way: rate(cluster.bootstrap, client, way, min(records, count)) for way in WAYS}
+            result["records_per_s"][client] = round(rates["batch"])
+            result["share_of_consumer"][client] = round(rates["batch"] / rates["consume"], 2)
+            result["reading"][client] = {way: round(value) for way, value in rates.items()}
+    return result
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)))
+    if sys.argv[1:2] == ["--one"]:
+        one(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+    else:
+        records, size = [*map(int, sys.argv[1:3]), *(600_000, 600)[len(sys.argv[1:3]) :]]
+        print(json.dumps(main(records, size)))

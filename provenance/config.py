@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provenance.errors import ConfigError
+from provenance.files import refuse_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ FILE_NAME = "provenance.toml"
 ENVIRONMENT_PREFIX = "PROVENANCE_"
 FOLDER_VARIABLE = "PROVENANCE_FOLDER"
 _LIMIT = 65_536
+_PLACE = r"(\[[0-9a-fA-F:.]{2,45}\]|[^\s,:/@\[\]]{1,253}):[0-9]{1,5}"
 _MIB = 1 << 20
 
 
@@ -84,7 +86,7 @@ class Settings:
     log_bootstrap: str = _text(
         "",
         "Kafka brokers that hold the log, with commas between; empty for the embedded log.",
-        r"([^\s,:/@]{1,253}:[0-9]{1,5}(,[^\s,:/@]{1,253}:[0-9]{1,5}){0,31})?",
+        rf"({_PLACE}(,{_PLACE}){{0,31}})?",
         "address as host:port, or several with commas between",
     )
     log_topic: str = _text(
@@ -230,6 +232,7 @@ def find_folder(start: Path | None = None) -> Path:
         start: where to begin; the working directory if None.
     """
     if named := os.environ.get(FOLDER_VARIABLE):
+        refuse_address(named)
         return Path(named).absolute()
     start = Path.cwd() if start is None else start.absolute()
     for place in (start, *start.parents):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from provenance import bootstrap, bootstrap_kafka
+from provenance import bootstrap, bootstrap_kafka, config
 from provenance.adapters._kafka import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
@@ -172,3 +172,23 @@ def test_the_program_joins_what_its_settings_say(tmp_path: Path) -> None:
     assert type(bootstrap.event_log(found)).__name__ == "KafkaLog"
     with pytest.raises(ConfigError, match=r"log\.bootstrap is empty"):
         bootstrap_kafka.kafka_settings(Settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "place", ["a:1", "kafka-1.example:9092,kafka-2.example:9092", "[::1]:9092,127.0.0.1:1", ""]
+)
+def test_places_of_brokers_are_hosts_and_ports(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVENANCE_LOG_BOOTSTRAP", place)
+    assert config.load(tmp_path).log_bootstrap == place
+
+
+@pytest.mark.parametrize("place", ["a", "a:1,", "user:pw@a:1", "PLAINTEXT://a:1", "a:1 b:2", "::1:9092"])
+def test_anything_else_is_refused_and_not_shown(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVENANCE_LOG_BOOTSTRAP", place)
+    with pytest.raises(ConfigError, match="host:port") as caught:
+        config.load(tmp_path)
+    assert "pw" not in str(caught.value)

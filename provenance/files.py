@@ -29,9 +29,11 @@ __all__ = [
     "make_folder",
     "network_filesystem",
     "read_file",
+    "refuse_address",
     "refused",
     "staged",
     "sync_folder",
+    "without_secrets",
     "write_file",
 ]
 
@@ -45,6 +47,9 @@ _NETWORK = re.compile(
     r"|fuse\.(afp|beegfs|ceph|cephfs|curlftpfs|davfs2?|gcsfuse|glusterfs|goofys|juicefs|mount(point)?-s3|nfs"
     r"|quobyte|rclone|s3fs|seaweedfs|smbnetfs|sshfs)"
 )
+# Of two letters at least, so that no drive is taken for one; `Path` makes one slash of two.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}[^/\s]", re.IGNORECASE)
+_SECRETS = re.compile(r"\b[a-z][a-z0-9+.-]+:/{1,2}[^/\s][^\s'\"]*[@?#][^\s'\"]*", re.IGNORECASE)
 _REMEDIES = {
     errno.ENOSPC: "Free some space, then call the same command again; nothing that was recorded is lost.",
     errno.EDQUOT: "Free some of the quota, then call it again; nothing that was recorded is lost.",
@@ -66,6 +71,27 @@ def refused(error: OSError, path: Path, doing: str) -> UnavailableError:
             error.errno or 0, "Look at the file and its folder, then call the same command again."
         ),
     )
+
+
+def refuse_address(
+    place: str | os.PathLike[str], *, remedy: str = "Download it, or mount it, and give the path."
+) -> None:
+    """Raise ``ConfigError`` if an address was given for a path.
+
+    It may hold a password or a signature, so it is repeated in no message.
+    """
+    found = _ADDRESS.match(os.fspath(place))
+    if found:
+        raise ConfigError(
+            f"an address ({found[1]}) was given where a path of this machine is expected",
+            reason="address",
+            remedy=remedy,
+        )
+
+
+def without_secrets(text: str) -> str:
+    """A message of somebody else's, with ``(address)`` where an address has a user, a query or a fragment."""
+    return _SECRETS.sub("(address)", text)
 
 
 def make_folder(path: Path, *, private: bool = False) -> None:

@@ -54,6 +54,7 @@ __all__ = [
     "emit",
     "folder_option",
     "json_option",
+    "local_path",
     "print_failure",
     "printable",
     "progress",
@@ -73,8 +74,10 @@ json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 def _folder(ctx: click.Context, param: click.Parameter, value: str | None) -> Path:
     from pathlib import Path
 
-    from provenance import config
+    from provenance import config, files
 
+    if value:
+        files.refuse_address(value)
     return Path(value).absolute() if value else config.find_folder()
 
 
@@ -85,6 +88,15 @@ folder_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
     type=click.Path(file_okay=False),
     help="Folder of log, batches, index and keys.  [default: the nearest .provenance from here upwards]",
 )
+
+
+def local_path(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A callback for paths that are to be written: refuses an address, which may hold a password."""
+    from provenance import files
+
+    files.refuse_address(value)
+    return value
+
 
 code_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--code",
@@ -184,7 +196,10 @@ def describe(error: click.ClickException | ProvenanceError | OSError) -> Failure
     if isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
         path = ctx.command_path if ctx else "provenance"
-        return Failure("usage", "", error.format_message(), f"See `{path} --help`.", 2)
+        from provenance.files import without_secrets
+
+        message = without_secrets(error.format_message())
+        return Failure("usage", "", message, f"See `{path} --help`.", 2)
     return _describe_system_error(error)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provenance.cli._frame import emit, folder_option, json_option, printable, progress
+from provenance.cli._frame import emit, folder_option, json_option, local_path, printable, progress
 from provenance.cli._words import counted
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, writable=True),
+    callback=local_path,
     default="proof.json",
     show_default=True,
     help="Where to write the proof.",

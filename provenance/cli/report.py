@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provenance.cli._frame import code_option, emit, folder_option, json_option, printable, progress
+from provenance.cli._frame import (
+    code_option,
+    emit,
+    folder_option,
+    json_option,
+    local_path,
+    printable,
+    progress,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, writable=True),
+    callback=local_path,
     default="report.html",
     show_default=True,
     help="Where to write the page.",

@@ -149,7 +149,7 @@ class OnCluster:
 
         if not re.fullmatch(r"[a-z]+://[^\s/]+", address):
             raise ConfigError(
-                f"client {address!r:.80}: no scheduler's address",
+                f"client: {len(address)} characters that are no scheduler's address",
                 reason="client",
                 remedy="Write it as tcp://host:8786, or say 'sync' or 'threads'.",
             )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provenance import files
 from provenance.adapters.dask import wide
 from provenance.adapters.dask.checks import schema_of
 from provenance.adapters.dask.execution import Execution
@@ -274,6 +275,7 @@ class Run(Reading):
 
     def _write(self, parent: Node, path: Any, name: str | None, format_: str | None) -> Sink:
         self._check_open()
+        files.refuse_address(path)
         place = Path(path).absolute()
         node = self._builder.sink(parent, place, name, format_)
         if any(sink.building == node.building for sink in self._sinks):

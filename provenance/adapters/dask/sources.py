@@ -102,10 +102,12 @@ def find_files(
             ``link-to-folder``, ``not-a-file``; the file is named.
         UnavailableError: a folder cannot be read.
     """
+    if root is not None:
+        files.refuse_address(root)
     if isinstance(where, str | Path):
         base, paths = _expand(str(where))
     else:
-        paths = [Path(path) for path in where]
+        paths = [_local(path) for path in where]
         base = Path(os.path.commonpath([path.absolute().parent for path in paths])) if paths else Path()
     base = Path(root) if root is not None else base
     if not base.is_dir():
@@ -126,16 +128,18 @@ def find_files(
     return real_root, found
 
 
+def _local(place: str | Path) -> Path:
+    """A path of this machine; an address may hold a password, and is repeated nowhere."""
+    path = Path(str(place).removeprefix("file://"))
+    if not path.exists():
+        remedy = "Copy or mount the files, or read them with Dask and give run.collection(…)."
+        files.refuse_address(path, remedy=remedy)
+    return path
+
+
 def _expand(text: str) -> tuple[Path, list[Path]]:
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    if "://" in text:
-        raise ConfigError(
-            "files are read from local paths",
-            reason="address",
-            remedy="Copy or mount the files, or read them with Dask and give run.collection(…).",
-        )
-    place = Path(text)
+    place = _local(text)
+    text = str(place)
     if place.is_dir():
         return place, _below(place)
     if place.is_file() or not _GLOB & set(text):

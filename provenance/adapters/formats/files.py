@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import struct
 import tokenize
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from provenance.core.digests import Digest, FileBytes, bytes1
 from provenance.errors import ConfigError, MalformedError, ProvenanceError, UnavailableError
-from provenance.files import refused
+from provenance.files import refuse_address, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,6 @@ __all__ = ["BUFFER_BYTES", "decoding", "file_bytes", "open_regular", "reaching",
 
 BUFFER_BYTES = 1 << 20
 
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}[^/]", re.IGNORECASE)
 _FOREIGN = (
     pa.ArrowException,
     ArithmeticError,
@@ -58,7 +56,7 @@ def reaching(path: Path | str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        _check_no_address(path)
+        refuse_address(path)
         raise ConfigError(
             f"{shown(path)}: there is no such file or folder", reason="no-such-file", remedy="Check the path."
         ) from error
@@ -66,17 +64,6 @@ def reaching(path: Path | str) -> Iterator[None]:
         raise _refused(error, path) from error
     except ValueError as error:  # a NUL in the name
         raise ConfigError(f"{path!r}: no file can have this name", reason="no-such-file") from error
-
-
-def _check_no_address(path: Path | str) -> None:
-    """An address may hold a password or a signature: it is repeated in no message."""
-    found = _ADDRESS.match(os.fspath(path))
-    if found:
-        raise ConfigError(
-            f"a {found[1]} address was given where a path of this machine is expected",
-            reason="address",
-            remedy="Download it, or mount it, and give the path.",
-        ) from None
 
 
 def _refused(error: OSError, path: Path | str) -> UnavailableError:

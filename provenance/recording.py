@@ -7,6 +7,7 @@ but pip is needed: without a chain the records wait in the log, and are anchored
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = ["attach", "record", "rejected", "run", "start"]
 
 _DISTRIBUTION = "provenance-ledger"
 _MAX_DESCRIPTOR = 1 << 20
+_TOKEN = re.compile(r"[0-9a-f]{64}")
 _ON_BAD_INPUT = ("reject", "stop")
 _current: ContextVar[Run | None] = ContextVar("provenance run", default=None)
 
@@ -88,8 +90,8 @@ def run(
     from provenance.services.publish import RunFacts, start_run
 
     _check_choice(on_bad_input)
-    settings = config.load(None if folder is None else Path(folder))
-    descriptors = [] if dataset is None else [_read_descriptor(Path(dataset))]
+    settings = _settings(folder)
+    descriptors = [] if dataset is None else [_read_descriptor(dataset)]
     ports = _ports(settings)
     compute = open_compute(client, workers=settings.compute_workers)
     try:
@@ -177,12 +179,14 @@ def attach(
     )
 
 
-def rejected(run_id: str, *, folder: str | Path | None = None) -> dict[str, str]:
+def rejected(run_id: str, *, folder: str | Path | None = None, plain: bool = False) -> dict[str, str]:
     """What of a run could not be used: the item's name as records have it (a token) → its reason code.
 
     Args:
         run_id: the run's id.
         folder: as `run`: that of the run.
+        plain: give the names themselves, as far as the private store of this machine knows them. They are
+            for whoever sits here: keep them in no log.
 
     Raises:
         ConfigError: there is no such run here.
@@ -190,9 +194,17 @@ def rejected(run_id: str, *, folder: str | Path | None = None) -> dict[str, str]
     from provenance.services.rejections import rejected_items
     from provenance.services.runlog import find_run
 
-    ports = _ports(config.load(None if folder is None else Path(folder)))
+    settings = _settings(folder)
+    ports = _ports(settings)
     history, _ = find_run(run_id, ports)
-    return rejected_items(history.id, ports)
+    found = rejected_items(history.id, ports)
+    if not plain:
+        return found
+    names = bootstrap.names(settings)
+    return {
+        (names.plain(name) if _TOKEN.fullmatch(name) else None) or name: reason
+        for name, reason in found.items()
+    }
 
 
 def _run(
@@ -264,7 +276,15 @@ def _check_choice(on_bad_input: str) -> None:
         )
 
 
-def _read_descriptor(path: Path) -> bytes:
+def _settings(folder: str | Path | None) -> Settings:
+    if folder is not None:
+        files.refuse_address(folder)
+    return config.load(None if folder is None else Path(folder))
+
+
+def _read_descriptor(place: str | Path) -> bytes:
+    files.refuse_address(place)
+    path = Path(place)
     data = files.read_file(path, _MAX_DESCRIPTOR)
     if data is None:
         raise ConfigError(

@@ -16,17 +16,17 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline import voices
-from pipeline.program import run_command
+from pipeline.program import LocalPath, run_command
 from provenance.errors import ConfigError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from pipeline.voices import Source
 
@@ -320,13 +320,13 @@ def finish(demo: Demo) -> None:
 @click.option(
     "--folder",
     default="demo",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     show_default=True,
     help="Where everything goes.",
 )
 @click.option(
     "--source",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     help="A folder of recordings.  [default: Debian's voice prompts]",
 )
 @click.option(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from pipeline.audio import SUFFIXES
 from pipeline.metadata import read_librispeech_speakers, read_ljspeech, read_speaker_map
 from pipeline.unusable import show_name
-from provenance.errors import ConfigError, MalformedError
+from provenance.errors import ConfigError, MalformedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -127,6 +127,7 @@ def discover(
     Raises:
         ConfigError: ``root`` is no folder, or holds no recording.
         MalformedError: a name, a link or a table is refused; ``reason`` says why.
+        UnavailableError: a folder cannot be listed.
     """
     folder = Path(root)
     if not folder.is_dir():
@@ -183,7 +184,11 @@ def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(entries)
     except OSError as error:
-        raise _refused("unreadable", str(folder), f"cannot be listed: {error.strerror}") from error
+        raise UnavailableError(
+            f"{show_name(str(folder))} cannot be listed: {error.strerror}",
+            reason="unreadable",
+            remedy="mend its permissions or the disk, then run again",
+        ) from error
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

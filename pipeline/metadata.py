@@ -120,7 +120,7 @@ def _read(path: Path) -> str:
         raise MalformedError(
             f"{show_name(path.name)} cannot be read: {error.strerror}",
             reason="unreadable",
-            remedy="mend its permissions, then run again",
+            remedy="check that it is there and may be read, then run again",
         ) from error
     if len(data) > _MAX_BYTES:
         raise _wrong(path, 1, "too-large", f"the table is longer than {_MAX_BYTES} bytes")

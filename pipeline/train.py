@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.program import run_command
+from pipeline.program import LocalPath, run_command
 from provenance.errors import ConfigError, MalformedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -151,13 +151,11 @@ def _staged(checkpoint: Path) -> Iterator[Path]:
 @click.option(
     "--checkpoint",
     default="speakers.pt",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     show_default=True,
     help="Where the model goes.",
 )
-@click.option(
-    "--folder", type=click.Path(path_type=Path), help="The .provenance folder.  [default: the nearest]"
-)
+@click.option("--folder", type=LocalPath(), help="The .provenance folder.  [default: the nearest]")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),

@@ -11,7 +11,7 @@ import enum
 
 from provenance.errors import MalformedError
 
-__all__ = ["Reason", "UnusableAudioError", "show_name"]
+__all__ = ["Reason", "UnusableAudioError", "printable", "remedy_of", "show_name"]
 
 _SHOWN = 200
 
@@ -35,6 +35,7 @@ class Reason(enum.StrEnum):
     TOO_LARGE = "too-large"
 
 
+_CODES = frozenset(reason.value for reason in Reason)
 _AGAIN = "take the file again from where it came, or leave it out"
 _REMEDIES = {
     Reason.EMPTY_FILE: _AGAIN,
@@ -74,11 +75,21 @@ class UnusableAudioError(MalformedError):
         return type(self)(Reason(self.reason), self.detail, name=name)
 
 
+def remedy_of(reason: str) -> str:
+    """The next step for a recording that was set aside for a reason code, whoever gave it."""
+    return _REMEDIES[Reason(reason)] if reason in _CODES else _AGAIN
+
+
+def printable(text: str) -> str:
+    """Text from outside, made harmless for a terminal: what it acts on or cannot show is escaped."""
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def show_name(name: str) -> str:
     """A file's name on one line, whatever it holds.
 
     Quotes, newlines and bytes that are not UTF-8 are escaped, the length is bounded.
     """
-    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    shown = printable(name)
     return f"'{shown}'" if len(shown) <= _SHOWN else f"'{shown[:_SHOWN]}…'"

@@ -9,30 +9,36 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import provenance
 from pipeline.layouts import Layout, Recordings, discover
-from pipeline.program import run_command
-from pipeline.unusable import show_name
+from pipeline.program import LocalPath, run_command, tell
+from pipeline.unusable import remedy_of, show_name
 from pipeline.voice import stages
+from provenance.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["Outcome", "main", "record"]
 
 _GROUP_FILES = 64  # so that a record still lists each of its inputs
+_TOLD = 5  # names of one kind that are told on a terminal
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a recorded run came to. ``rejected`` counts recordings by reason; ``speakers`` counts shards."""
+    """What a recorded run came to.
+
+    ``rejected`` counts recordings by reason, ``set_aside`` names them (name → reason); ``speakers`` counts
+    shards.
+    """
 
     run: str
     files: int
@@ -40,9 +46,10 @@ class Outcome:
     rejected: Mapping[str, int]
     store: Path
     seconds: float
+    set_aside: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """For ``--json``; without names, since such output is kept."""
         return {
             "run": self.run,
             "files": self.files,
@@ -77,8 +84,15 @@ def record(
         client: as `provenance.run`.
 
     Raises:
+        ConfigError: the store's name does not end in ``.zarr``.
         ProvenanceError: as `provenance.run`.
     """
+    if store.suffix != ".zarr":
+        raise ConfigError(
+            f"{show_name(str(store))}: expected a name that ends in .zarr, since features are arrays",
+            reason="store-name",
+            remedy="Name the store so, e.g. features.zarr.",
+        )
     started = time.monotonic()
     speakers = {item.name: item.speaker or "" for item in recordings.items}
     run = provenance.start(
@@ -94,7 +108,7 @@ def record(
         cleaned = raw.stage("clean", stages.clean, threshold_db=threshold_db)
         features = cleaned.stage("feature", stages.features, n_mels=n_mels)
         features.wide("speaker", stages.gather, by="key").write(store, name="shards")
-    rejected = provenance.rejected(run.id, folder=folder)
+    rejected = provenance.rejected(run.id, folder=folder, plain=True)
     return Outcome(
         run.id,
         len(recordings.items),
@@ -102,28 +116,55 @@ def record(
         Counter(rejected.values()),
         store,
         time.monotonic() - started,
+        rejected,
     )
 
 
+def _tell_problems(recordings: Recordings) -> None:
+    """What table and files disagree about, a few of each kind."""
+    counts = Counter(problem.reason for problem in recordings.problems)
+    told: Counter[str] = Counter()
+    for problem in recordings.problems:
+        told[problem.reason] += 1
+        if told[problem.reason] <= _TOLD:
+            tell("warning", problem.message)
+    for reason, count in counts.items():
+        if count > _TOLD:
+            tell("warning", f"and {count - _TOLD} more of that kind ({reason})")
+    if counts:
+        click.echo("  next: mend the table or the folder; recordings are taken all the same", err=True)
+
+
+def _tell_set_aside(outcome: Outcome) -> None:
+    """Which recordings could not be used, to whoever sits here: no record and no log holds these names."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for name, reason in outcome.set_aside.items():
+        names[reason].append(name)
+    for reason, found in sorted(names.items()):
+        listed = ", ".join(show_name(name) for name in sorted(found)[:_TOLD])
+        more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+        tell("warning", f"set aside as {reason}: {listed}{more}", remedy_of(reason))
+
+
 @click.command()
-@click.option("--source", required=True, type=click.Path(path_type=Path), help="The folder of recordings.")
+@click.option("--source", required=True, type=LocalPath(), help="The folder of recordings.")
 @click.option(
     "--out",
     default="features.zarr",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     show_default=True,
     help="Where the features go.",
 )
 @click.option(
     "--dataset",
     default="dataset.toml",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     show_default=True,
     help="The dataset's descriptor.",
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     help="The .provenance folder.  [default: the nearest from here upwards]",
 )
 @click.option(
@@ -133,7 +174,7 @@ def record(
 )
 @click.option(
     "--speakers",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     help="A CSV of folder and speaker.  [default: speakers.csv in the source]",
 )
 @click.option(
@@ -164,8 +205,7 @@ def command(**options: Any) -> None:
         layout=Layout(options["layout"]) if options["layout"] else None,
         speakers=options["speakers"],
     )
-    for problem in found.problems:
-        click.echo(f"warning: {problem.message}", err=True)
+    _tell_problems(found)
     if options["on_bad_input"] == "stop":
         found.check_complete()
     if options["sample"]:
@@ -180,6 +220,7 @@ def command(**options: Any) -> None:
         threshold_db=options["threshold_db"],
         client=options["scheduler"],
     )
+    _tell_set_aside(outcome)
     if options["as_json"]:
         click.echo(json.dumps(outcome.as_json()))
         return

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from provenance.adapters._kafka import FETCH_BYTES, GROUP, MAX_READ_BYTES
 from provenance.adapters.kafka_confluent._client import client_options, translate, translated
+from provenance.core.topic_rules import MAX_MESSAGE_BYTES
 from provenance.ports import Bounds, LogMessage
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _POLL = 0.1  # seconds
-_CHUNK = 32  # messages taken from the library at once: 32 MiB at most
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - the library's own names for its errors
 _GONE = frozenset(
     {
@@ -101,7 +101,9 @@ class Reader:
         size = 0
         deadline = time.monotonic() + self._settings.answer_timeout
         while len(found) < limit and size < MAX_READ_BYTES:
-            messages, is_end = self._poll(min(_CHUNK, limit - len(found)))
+            # Every message may have 1 MiB, and the library gives as many as it is asked for.
+            room = max(1, (MAX_READ_BYTES - size) // MAX_MESSAGE_BYTES)
+            messages, is_end = self._poll(min(room, limit - len(found)))
             found += messages
             size += sum(len(message.value) for message in messages)
             if is_end or (found and not messages):

@@ -31,6 +31,7 @@ __all__ = ["Database", "Format"]
 
 _SYNC = {"full": "PRAGMA synchronous=FULL", "normal": "PRAGMA synchronous=NORMAL"}
 _NO_SPACE = "Free some space, then call the same command again: nothing that was recorded is lost."
+_LITTLE = 1 << 16  # bytes: what SQLite needs at once beside a file that it only reads
 _LOOK = "Look at the disk and the file, then call the same command again."
 _LOCAL = "Choose a folder on a local disk, with --folder or PROVENANCE_FOLDER."
 _MAY_NOT = "Run as a user who may read and write the file and its folder."
@@ -236,6 +237,11 @@ class Database:
         except OSError as error:
             raise files.refused(error, self.path, "open") from error
 
+    def _disk_is_full(self) -> bool:
+        with contextlib.suppress(OSError):
+            return _free_bytes(self.path.parent) < _LITTLE
+        return False
+
     def _convert(self, error: sqlite3.Error, name: str) -> MalformedError | UnavailableError:
         code = "_".join(name.split("_")[:2])  # SQLITE_IOERR_WRITE is a kind of SQLITE_IOERR
         if code in {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH"}:
@@ -243,6 +249,10 @@ class Database:
                 f"{self.path}: this {self._kind.name} is damaged ({error})",
                 reason="damaged",
                 remedy=self._kind.damaged,
+            )
+        if code == "SQLITE_IOERR" and self._disk_is_full():  # readers too need its few pages of shared memory
+            return UnavailableError(
+                f"{self.path}: no space is left on its disk ({error})", reason="enospc", remedy=_NO_SPACE
             )
         remedies = {
             "SQLITE_FULL": _NO_SPACE,
@@ -258,6 +268,12 @@ class Database:
             reason=reason,
             remedy=remedies.get(code, _LOOK),
         )
+
+
+def _free_bytes(folder: Path) -> int:
+    """What may still be written to the disk of a folder."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def _close_in(process: int, connection: sqlite3.Connection) -> None:

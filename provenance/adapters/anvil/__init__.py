@@ -109,7 +109,7 @@ def stop(folder: Path) -> bool:
     """End the anvil of a folder and wait until it has dumped its state; False if none was running.
 
     Raises:
-        UnavailableError: it does not end.
+        UnavailableError: it does not end, or ended without its state whole on the disk.
     """
     if not folder.is_dir():
         return False
@@ -118,6 +118,13 @@ def stop(folder: Path) -> bool:
         if process is not None:
             _end(process)
         forget_process(folder)
+        if process is not None and not _is_whole(folder / _STATE):
+            raise UnavailableError(
+                f"{folder / _STATE}: anvil ended without its state whole on the disk",
+                reason="chain-state-cut",
+                remedy="Make room on the disk, then: provenance up && provenance batch   "
+                "What the chain lost is anchored again from the batch files.",
+            )
         return process is not None
 
 
@@ -234,6 +241,16 @@ def _end(process: Process) -> None:
                 remedy=f"Run: kill -9 {process.pid}   Blocks since its last dump are then anchored again.",
             )
         time.sleep(0.02)
+
+
+def _is_whole(state: Path) -> bool:
+    """Whether a dumped state has its end: one JSON object. anvil says nothing if the disk is full."""
+    try:
+        with state.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"}"
+    except OSError:
+        return False
 
 
 def _choose_port(fixed: int | None, last: int) -> int:

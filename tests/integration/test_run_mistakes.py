@@ -136,6 +136,40 @@ def test_compute_goes_on_after_an_error_with_what_was_not_written(here):
     assert aside == dict.fromkeys(["raw", "read", "read.zarr", "later", "later.zarr"], 0)
 
 
+@pytest.mark.parametrize("also_at_the_end", [False, True])
+def test_a_log_that_fills_up_in_the_middle_counts_nothing_by_halves(here, monkeypatch, also_at_the_end):
+    from provenance.adapters.sqlite_log import SqliteLog
+
+    append, full = SqliteLog.append, [False]
+
+    def limited(log, records):
+        partitions = [value for _, value in records if b'"number"' in value]
+        full[0] = full[0] or (log.bounds(0).end > 9 and bool(partitions))
+        if full[0] and (also_at_the_end or partitions):
+            raise errors.UnavailableError("log: the disk is full", reason="enospc", remedy="Free some space.")
+        return append(log, records)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteLog, "append", limited)
+        with pytest.raises(errors.UnavailableError, match="disk is full") as caught, start() as run:
+            run.files("in", group_files=1).stage("read", recorded.numbers).write("out.zarr")
+    assert not Path("out.zarr").exists()
+    assert not list(here.glob(".out.zarr.*"))
+    notes = [note for note in caught.value.context if "could not be sealed" in note]
+    found = read(run)
+    assert len({record for record, _ in found.partitions}) % 3 == 0, "a task's records stand together"
+    if not also_at_the_end:
+        assert (notes, found.seal.status) == ([], "aborted")
+        return
+    assert len(notes) == 1
+    assert found.seal is None
+    again = provenance.attach(run.id, client="sync")
+    again.files("in", group_files=1).stage("read", recorded.numbers).write("out.zarr")
+    again.seal()
+    counts = {one.name: (one.partitions, one.set_aside.count) for one in read(run).seal.stages}
+    assert counts == {"raw": (4, 0), "read": (4, 0), "read.zarr": (4, 0)}
+
+
 def test_records_by_hand_go_on_counting_after_attach(here):
     run = provenance.start("by hand", client="sync")
     for number in range(3):

@@ -18,6 +18,7 @@ from distributed import Client
 
 import provenance
 from provenance import bootstrap, config, errors
+from provenance.adapters.dask import compute
 from provenance.services.audit import audit
 from tests import recorded
 from tests.anchored_runs import FakeLedger
@@ -125,6 +126,28 @@ def test_what_a_killed_worker_kept_is_computed_again_and_counts_once(here, proce
         with bootstrap.replayer(config.load(folder), "sync") as replayer:
             report = audit(bootstrap.audit_ports(config.load(folder), replayer=replayer), run.id, level=level)
         assert report.exit_code == 0, report.findings
+
+
+def test_a_transform_that_kills_every_worker_ends_the_run(here, monkeypatch):
+    monkeypatch.setenv("PROVENANCE_COMPUTE_WORKERS", "1")
+    with pytest.raises(errors.UnavailableError, match="died again and again") as caught:
+        run_that_dies()
+    assert caught.value.reason == "worker-died"
+    assert "memory" in caught.value.remedy
+    assert not Path("out.zarr").exists()
+    assert not list(here.glob(".out.zarr.*"))
+
+
+def run_that_dies():
+    with provenance.run("numbers") as run:
+        run.files("in").stage("dies", on_workers.dies).write("out.zarr")
+
+
+def test_a_scheduler_without_workers(here, processes, monkeypatch):
+    monkeypatch.setattr(compute, "_START_SECONDS", 1)
+    with pytest.raises(errors.UnavailableError, match="no workers") as caught:
+        provenance.run("numbers", client=processes.address)
+    assert caught.value.reason == "no-workers"
 
 
 def test_a_worker_of_another_version_that_joins_later_records_nothing(here, processes):

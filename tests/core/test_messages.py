@@ -7,11 +7,13 @@ What a validator or the JSON parser says changes with their versions, so those a
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from provenance.core import batches, canonical, merkle, records
+from provenance.core.streams import LogIdentity
 from provenance.errors import ProvenanceError
 from tests.vectors import make_more
 
@@ -39,20 +41,54 @@ def refuse(file, case):
         records.check_signature(record, {records.key_id(key): key})
 
 
+def calls():
+    """What no file can hold: a refusal to make something."""
+    statements = make_more.statements()
+    batch = (
+        batches.Position(bytes(32), 1, 0, 0, bytes(32)),
+        LogIdentity("cluster", "records", "0a" * 16, 0),
+        [],
+    )
+    tree, deep = merkle.Tree([bytes(32)] * 3), {}
+    for _ in range(64):
+        deep = {"a": deep}
+    return {
+        "root-of-short-hashes": lambda: merkle.root([b"short"]),
+        "tree-of-short-hashes": lambda: merkle.Tree([b"short"]),
+        "leaf-that-is-not-there": lambda: tree.prove_inclusion(3),
+        "tree-that-was-not-yet": lambda: tree.prove_consistency(4),
+        "unsigned-run": lambda: records.encode_record(statements["run"].statement()),
+        "signed-partition": lambda: records.sign_record(
+            statements["partition"].statement(), make_more.Signer(1)
+        ),
+        "long-record": lambda: canonical.encode({"a": "x" * 65_528}),
+        "deep-record": lambda: canonical.encode(deep),
+        "float": lambda: canonical.encode({"a": 1.0}),
+        "long-number": lambda: canonical.decode(b'{"a":1.' + b"0" * 40 + b"}"),
+        "batch-of-nothing": lambda: batches.build_batch(*batch, last_leader_epoch=0),
+        "manifest-of-nothing": lambda: batches.decode_manifest(canonical.encode({"z" * 40: 1})),
+        "batch-file-name": lambda: batches.parse_file_name("x.batch"),
+    }
+
+
+def text_of(call):
+    with pytest.raises(ProvenanceError) as caught:
+        call()
+    remedy = f" | {caught.value.remedy}" if caught.value.remedy else ""
+    return f"{caught.value.reason}: {caught.value.message}{remedy}"
+
+
 def messages():
-    """One case for each message of each file."""
+    """One case for each message of each file, and what is refused without one."""
     found = {}
     for file in make_more.FILES:
         for case in json.loads((make_more.HERE / file).read_text()):
             if case.get("reason", "schema") in {"schema", "not-json"}:
                 continue
-            with pytest.raises(ProvenanceError) as caught:
-                refuse(file, case)
-            text = f"{caught.value.reason}: {caught.value.message}" + (
-                f" | {caught.value.remedy}" if caught.value.remedy else ""
-            )
+            text = text_of(partial(refuse, file, case))
             found.setdefault(file, {}).setdefault(text, case["name"])
-    return {file: {name: text for text, name in texts.items()} for file, texts in found.items()}
+    files = {file: {name: text for text, name in texts.items()} for file, texts in found.items()}
+    return files | {"calls": {name: text_of(call) for name, call in calls().items()}}
 
 
 def test_messages_are_as_reviewed():

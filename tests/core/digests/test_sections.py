@@ -106,6 +106,10 @@ CASES = {
         pa.array(["a", None, "x" * 13, "bc"], pa.string_view()),
         "0d 01000000 00000000 0d000000 02000000 61" + "78" * 13 + "6263",
     ),
+    "bin-view-zeros": (
+        pa.array([b"\0" * 4, b"", b"\0" * 13, b"\0"], pa.binary_view()),
+        "0f 04000000 00000000 0d000000 01000000" + "00" * 18,
+    ),
     "bin-view-12": (pa.array([b"x" * 12], pa.binary_view()), "01 0c000000" + "78" * 12),
 }
 

@@ -10,9 +10,13 @@ import json
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from provenance.core import batches, canonical, merkle, records
+from provenance.core.digests import decode_type, table1, type_string
 from provenance.core.streams import LogIdentity
 from provenance.errors import ProvenanceError
 from tests.vectors import make_more
@@ -71,6 +75,48 @@ def calls():
     }
 
 
+def tables():
+    """Tables that have no digest."""
+    i8, union = pa.int8(), [pa.field("a", pa.int8())]
+    deep = pa.list_(decode_type("list(" * 128 + "i8" + ")" * 128))
+    twice = pa.table([pa.array([1])] * 2, names=["a", "a"])
+    index = pd.DataFrame({"i": [1]}, index=pd.Index([1], name="i"))
+    offsets = pa.py_buffer(np.array([0, 2, 1, 3], "i4"))
+    backwards = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"abc")])
+    # 32 bytes whose upper half is no sign of the lower one.
+    wide = pa.Array.from_buffers(pa.decimal256(38, 0), 1, [None, pa.py_buffer(np.array([0, 0, 1, 0], "i8"))])
+    return {
+        "interval": lambda: type_string(pa.month_day_nano_interval()),
+        "run-end": lambda: type_string(pa.run_end_encoded(pa.int16(), i8)),
+        "union": lambda: type_string(pa.dense_union(union)),
+        "extension": lambda: type_string(pa.fixed_shape_tensor(i8, [2])),
+        "type-of-a-later-arrow": lambda: type_string(Later()),
+        "deep-type": lambda: type_string(deep),
+        "deep-text": lambda: decode_type("list(" * 129 + "i8" + ")" * 129),
+        "field-twice": lambda: type_string(pa.struct([("b", i8), ("a", i8), ("b", i8), ("a", i8)])),
+        "no-type": lambda: decode_type("x" * 201),
+        "interval-in-a-column": lambda: table1(pa.table({"c": pa.array([], pa.month_day_nano_interval())})),
+        "column-twice": lambda: table1(twice),
+        "column-twice-in-a-frame": lambda: table1(pd.DataFrame([[1, 2]], columns=["a", "a"])),
+        "index-that-is-a-column": lambda: table1(index),
+        "no-table": lambda: table1([1]),
+        "threads": lambda: table1(pa.table({"a": [1]}), threads=257),
+        "hash": lambda: table1(pa.table({"a": [1]}), algorithm="md5"),
+        "index-outside": lambda: table1(
+            pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([5], i8), ["a"], safe=False)})
+        ),
+        "offsets-backwards": lambda: table1(pa.table({"c": backwards})),
+        "decimal": lambda: table1(pa.table({"c": wide})),
+    }
+
+
+class Later:
+    id = 10_000
+
+    def __str__(self):
+        return "later"
+
+
 def text_of(call):
     with pytest.raises(ProvenanceError) as caught:
         call()
@@ -88,7 +134,8 @@ def messages():
             text = text_of(partial(refuse, file, case))
             found.setdefault(file, {}).setdefault(text, case["name"])
     files = {file: {name: text for text, name in texts.items()} for file, texts in found.items()}
-    return files | {"calls": {name: text_of(call) for name, call in calls().items()}}
+    made = {"calls": calls(), "tables": tables()}
+    return files | {what: {name: text_of(call) for name, call in some.items()} for what, some in made.items()}
 
 
 def test_messages_are_as_reviewed():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from provenance.core.batcher.pile import Limits
+    from provenance.core.batches import Position
     from provenance.core.transactions import JournalEntry
 
 __all__ = ["begin", "step"]
@@ -39,7 +40,12 @@ _AFTER: dict[type, Callable[[State, Any, m.Event], State]] = {
 
 
 def begin(
-    source: m.Source, limits: Limits, *, entries: Sequence[JournalEntry] = (), until: int | None = None
+    source: m.Source,
+    limits: Limits,
+    *,
+    entries: Sequence[JournalEntry] = (),
+    until: int | None = None,
+    floor: Position | None = None,
 ) -> tuple[State, m.Instruction | None]:
     """A machine as it starts: at step 0 if the journal holds a transaction of its stream, else at step 1.
 
@@ -48,8 +54,10 @@ def begin(
         limits: when batches close.
         entries: the stream's journal entries; more than one only where a reply of the journal was lost.
         until: drain up to this offset; None to go on for ever.
+        floor: a position that is final already, below which the chain may not fall.
     """
-    state = places.to_next_entry(State(source, limits, until, places.Head(), pending=tuple(entries)))
+    state = State(source, limits, until, places.Head(), floor=floor, pending=tuple(entries))
+    state = places.to_next_entry(state)
     return state, state.asks
 
 

@@ -23,7 +23,7 @@ PROJECT := $(VENV)/.stamp-project
 TORCH := $(VENV)/.stamp-torch-$(if $(TORCH_INDEX_URL),index,plain)
 NODE_MODULES := contracts/node_modules/.package-lock.json
 
-.PHONY: help setup demo kafka test test-quick bench bench-kafka crash soak clean docs lock
+.PHONY: help setup demo kafka test test-quick bench bench-kafka clean docs lock
 .PHONY: lint contract tests coverage mutation
 
 help: ## show this list
@@ -70,12 +70,6 @@ mutation: setup ## change the core in 2,500 ways and see the tests fail (half an
 
 bench: setup ## run every benchmark in tests/benchmarks
 	@shopt -s nullglob; for script in tests/benchmarks/*.py; do echo "── $$script"; $(PY) $$script; done
-
-crash: $(PROJECT) ## simulate the batcher under the misfortunes of SEEDS=A-B
-	@$(PY) -m provenance.testing.crash $(or $(SEEDS),0-1000)
-
-soak: setup ## kill the real batcher KILLS times under load, and check what is anchored
-	$(PY) tests/integration/batcher_kills.py --kills $(or $(KILLS),2000)
 
 bench-kafka: setup ## what reading Kafka through the port costs, per client
 	$(PY) tests/benchmarks/bench_kafka.py

@@ -63,11 +63,11 @@ def set_up_chain(reader: ChainReader, governance: Sender, founding: Founding, *,
         ("listing the record-signing key", ListRecordKeyCall(founding.record_key)),
     ]
     first = done = governance.nonce()
-    identity = reader.identity()
     while done < len(steps):  # the nonce decides anew each time: the chain may be set back meanwhile
         what, call = steps[done]
         governance.attempt(call, what, nonce=done)
-        identity, done = reader.identity(), governance.nonce()
+        done = governance.nonce()
+    identity = reader.identity()
     check_contract(identity, code_hash)
     return SetUp(identity, deployed=first == 0)
 

@@ -104,23 +104,8 @@ class Conductor:
                 limits,
                 entries=[entry for entry in entries if entry.stream == source.stream],
                 until=None if until is None else until.get(source.log.partition, 0),
-                floor=self._find_floor(source.stream, source.generation),
             )
             self._players.append(_Player(state, instruction))
-
-    def _find_floor(self, stream: bytes, generation: int) -> Position | None:
-        """The head, where it is final: who anchors nothing itself sees, too, if the chain loses it."""
-        reader = self._on.reader
-        try:
-            head = reader.head(stream)
-            anchor = next(iter(reader.anchors(stream, head.seq)), None) if head and head.seq else None
-        except ProvenanceError as error:
-            if error.reason != "no-contract":  # the chain was made anew: step 1 sees to it
-                raise
-            return None
-        if anchor is None or not self._on.publisher.is_final(anchor.transaction):
-            return None
-        return Position(stream, generation, anchor.seq, anchor.next_offset, anchor.acc)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Go on until every stream is drained or ``stop`` says so; it is asked between two requests.

@@ -123,14 +123,9 @@ class FakeChain:
         if not drop:
             self._pool += [transaction for block in lost for transaction in block.transactions]
 
-    def forget_pending(self, choose: Callable[[bytes], bool] = lambda _: True) -> list[bytes]:
-        """Drop every pending transaction, as a node that starts again does; or those of chosen hashes.
-
-        Their bytes are returned: another node may bring them up again.
-        """
-        forgotten = [transaction for transaction in self._pool if choose(transaction.hash)]
-        self._pool = [transaction for transaction in self._pool if transaction not in forgotten]
-        return [transaction.raw for transaction in forgotten]
+    def forget_pending(self) -> None:
+        """Drop every pending transaction, as a node that starts again does."""
+        self._pool.clear()
 
     def close(self, stream: bytes) -> None:
         """Close a stream without a transaction; a reorganisation undoes it."""

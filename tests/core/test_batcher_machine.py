@@ -170,14 +170,6 @@ def final_floor():
     return play(at_await(), *ends)[0]
 
 
-def test_what_was_final_before_the_start_is_a_floor() -> None:
-    state = new(floor=HEAD)
-    for _ in range(5):
-        state, _ = play(state, m.HeadRead(START), m.Woke())
-    state, _ = play(state, m.HeadRead(START))
-    stopped(state, "chain-behind")
-
-
 def test_a_lagging_node_is_asked_again() -> None:
     state, asked = play(final_floor(), m.HeadRead(START))
     assert asked == m.Wait(1.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,64 +103,3 @@ def test_equal_bytes_at_other_offsets_have_other_accumulators():
     one, other = build([Leaf(0, b"same")]).manifest, build([Leaf(1, b"same")]).manifest
     assert one.root == other.root
     assert one.acc != other.acc
-
-
-def reason_of(call, *arguments):
-    with pytest.raises(ProvenanceError) as caught:
-        call(*arguments)
-    return caught.value.reason
-
-
-def test_a_file_that_ends_early_says_where():
-    data = batches.encode_batch(build([Leaf(0, b"first"), Leaf(1, b"")]))
-    _, rows = batches.split_batch(data)
-    found = [reason_of(batches.decode_batch, data[:end]) for end in range(len(data))]
-    assert found[:8] == ["magic"] * 8
-    assert found[8:rows] == ["truncated"] * (rows - 8)
-    assert found[rows] == "leaf-count-differs"  # a manifest without rows is whole
-    assert found[rows + 1 : rows + 12] == ["trailing-bytes"] * 11
-    assert found[rows + 12 : rows + 17] == ["truncated"] * 5
-    assert found[rows + 17] == "leaf-count-differs"
-    assert reason_of(batches.split_batch, batches.MAGIC + bytes(4)) == "not-json"  # a manifest of no bytes
-
-
-def test_a_leaf_holds_at_most_a_mebibyte():
-    batch = build([Leaf(0, b"x" * 2**20)])
-    assert batches.decode_batch(batches.encode_batch(batch)) == batch
-    assert reason_of(batches.decode_batch, batches.encode_batch(build([Leaf(0, b"x" * (2**20 + 1))]))) == (
-        "leaf-length"
-    )
-
-
-@pytest.mark.parametrize("byte", range(4))
-def test_every_byte_of_a_length_counts(byte):
-    data = bytearray(batches.encode_batch(build([Leaf(0, b"first")])))
-    _, rows = batches.split_batch(data)
-    data[rows + 8 + byte] ^= 0x20
-    assert reason_of(batches.decode_batch, bytes(data)) in {"leaf-length", "truncated"}
-
-
-@pytest.mark.parametrize(
-    ("change", "limit"),
-    [
-        ("generation", 2**32 - 1),
-        ("last_leader_epoch", 2**31 - 1),
-        ("last_leader_epoch", -1),
-        ("seq", 2**53 - 1),
-    ],
-)
-def test_a_number_is_taken_up_to_its_limit(change, limit):
-    manifest = dataclasses.replace(build([Leaf(0, b"a")]).manifest, **{change: limit})
-    assert batches.decode_manifest(batches.encode_manifest(manifest)) == manifest
-    beyond = dataclasses.replace(manifest, **{change: limit + (1 if limit > 0 else -1)})
-    assert reason_of(lambda: batches.decode_manifest(batches.encode_manifest(beyond))) in {
-        f"manifest-{change}",
-        "integer-too-large",  # what no canonical JSON holds
-    }
-
-
-@pytest.mark.parametrize("skipped", [((0, 0), (1, 2)), ((1, 1),), ((1, 2), (2, 2))])
-def test_a_skipped_range_is_never_empty(skipped):
-    manifest = build([Leaf(0, b"a"), Leaf(2, b"b"), Leaf(3, b"c")]).manifest
-    changed = dataclasses.replace(manifest, skipped=skipped)
-    assert reason_of(batches.decode_manifest, batches.encode_manifest(changed)) == "skipped"

@@ -129,15 +129,6 @@ def test_a_signature_is_checked_against_trusted_keys_only(signer):
         assert caught.value.reason == reason
 
 
-@pytest.mark.parametrize("name", ["run", ":1", "run:1", "XXXX"])
-def test_a_kind_is_known_by_its_whole_name(name, signer):
-    value = MADE["run"].statement().as_json()
-    for named in (name, schemas.PREDICATE_PREFIX + "run", schemas.PREDICATE_PREFIX + name + ":1:1", 1):
-        with pytest.raises(MalformedError) as caught:
-            records.decode_record(canonical.encode({**value, "predicateType": named}))
-        assert caught.value.reason == "unknown-kind"
-
-
 def test_a_partition_has_no_signature_to_check():
     record = records.decode_record(records.encode_record(MADE["partition"].statement()))
     with pytest.raises(VerificationError) as caught:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from provenance.core.batcher.pile import Limits
-    from provenance.core.batches import Position
     from provenance.core.transactions import JournalEntry
 
 __all__ = ["begin", "step"]
@@ -40,12 +39,7 @@ _AFTER: dict[type, Callable[[State, Any, m.Event], State]] = {
 
 
 def begin(
-    source: m.Source,
-    limits: Limits,
-    *,
-    entries: Sequence[JournalEntry] = (),
-    until: int | None = None,
-    floor: Position | None = None,
+    source: m.Source, limits: Limits, *, entries: Sequence[JournalEntry] = (), until: int | None = None
 ) -> tuple[State, m.Instruction | None]:
     """A machine as it starts: at step 0 if the journal holds a transaction of its stream, else at step 1.
 
@@ -54,10 +48,8 @@ def begin(
         limits: when batches close.
         entries: the stream's journal entries; more than one only where a reply of the journal was lost.
         until: drain up to this offset; None to go on for ever.
-        floor: a position that is final already, below which the chain may not fall.
     """
-    state = State(source, limits, until, places.Head(), floor=floor, pending=tuple(entries))
-    state = places.to_next_entry(state)
+    state = places.to_next_entry(State(source, limits, until, places.Head(), pending=tuple(entries)))
     return state, state.asks
 
 

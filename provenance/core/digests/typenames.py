@@ -240,6 +240,8 @@ def _read_decimal(text: str, at: int, _depth: int) -> tuple[pa.DataType, int]:
 
 def _read_fixed_binary(text: str, at: int, _depth: int) -> tuple[pa.DataType, int]:
     match = _match(_NUMBERS, text, at)
+    if match[2] is not None or match[1].startswith("-"):
+        raise ValueError(at)
     return pa.binary(int(match[1])), match.end()
 
 

@@ -86,34 +86,6 @@ class Judge:
                     return self._leaves(anchor).get(offset) == value
         return False
 
-    def anchored_until(self, partition: int, *, final: bool = False) -> int:
-        """The offset behind what is anchored of a partition now, or ``final`` too."""
-        chain, streams = self._world.chain, self._streams(partition, self._world.log.topic_id)
-        if not streams:
-            return 0
-        until = streams[-1][1].start_offset
-        for anchor in chain.anchors(streams[-1][0]):
-            if not final or chain.state_of(anchor.transaction) is TxState.FINAL:
-                until = anchor.next_offset
-        return until
-
-    def follows_another(self, partition: int, streams: list[tuple[bytes, Opening]]) -> bool:
-        """Whether a former topic of this partition has batches, and had them when these streams opened."""
-        world = self._world
-        blocks = {stream: block for stream, _, block in world.chain.openings()}
-        former = [
-            stream
-            for topic_id in world.log.topics()
-            if topic_id != world.log.topic_id
-            for stream, _ in self._streams(partition, topic_id)
-        ]
-        if not streams:
-            return any(name.startswith(stream.hex()) for stream in former for name in world.store.objects)
-        opened = blocks[streams[0][0]]
-        return any(
-            anchor.block_number < opened for stream in former for anchor in world.chain.anchors(stream)
-        )
-
     def conflicts(self) -> dict[int, set[str]]:
         """Partitions of which chain and log no longer tell one story, and the reasons to stop for it."""
         world = self._world
@@ -155,14 +127,6 @@ class Judge:
             anchor = next(world.chain.anchors(stream, seq), None)
             if anchor is None or anchor.acc != acc:
                 self.accuse("final", f"batch {seq}", "it was told to be final, and is gone")
-        for row in world.outbox.rows:
-            place = row.place
-            if row.partition in self._going_on(conflicts) and (
-                place is None or not self.is_final_at(row.partition, place, row.value)
-            ):
-                self.accuse(
-                    "lost", f"partition {row.partition}", f"{row.value!r} was recorded; last at {place}"
-                )
         self._check_ledger(conflicts)
 
     def _check_stopped(self, conflicts: dict[int, set[str]]) -> None:
@@ -205,9 +169,7 @@ class Judge:
             identity = type(identity)(identity.cluster_id, identity.topic, topic_id, partition)
             if held.get(identity, {}).get(offset) == value:
                 acknowledged.append(Acknowledged(identity, offset, value))
-        found = check_ledger(world.chain, world.store, acknowledged, held=held)
-        # Who has to stop sweeps nothing.
-        self.violations += [violation for violation in found if not conflicts or violation.rule != "orphan"]
+        self.violations += check_ledger(world.chain, world.store, acknowledged, held=held)
 
     def _history_of(
         self, partition: int, topic_id: str, streams: list[tuple[bytes, Opening]]
@@ -229,7 +191,7 @@ class Judge:
         found = {reason for kind in self._world.lost for reason in _OF_LOSS[kind]}
         if self._world.scenario.depth and self._world.scenario.reorganisations:
             found |= {"stream-unknown", "refused"}  # its opening was reorganised out
-        if not self._world.scenario.opened or self._world.lost:
+        if self._world.scenario.divided or self._world.scenario.batchers > 1:
             found.add("no-stream")  # of one that may open none, before another one did
         return found
 
@@ -243,10 +205,14 @@ class Judge:
         world = self._world
         start, end = world.log.ends(partition)
         streams = self._streams(partition, world.log.topic_id)
-        if self.follows_another(partition, streams) and end > start:
-            return set(_OF_LOSS["recreate"])
         if not streams:
-            return set()
+            former = [
+                stream
+                for topic_id in world.log.topics()
+                for stream, _ in self._streams(partition, topic_id)
+                if any(name.startswith(stream.hex()) for name in world.store.objects)
+            ]
+            return set(_OF_LOSS["recreate"]) if former and end > start else set()
         head = self._head(streams[-1][0])
         if end < head.next_offset:
             return {"log-truncated", "log-rewritten"}

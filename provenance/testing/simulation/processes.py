@@ -13,10 +13,9 @@ from provenance.testing.faults import Crash, Fault
 from provenance.testing.simulation.log import PartitionsOf
 from provenance.testing.simulation.node import Node
 from provenance.testing.simulation.ports import ProcessClock, watched
-from provenance.testing.simulation.scenario import draw_limits, random_of
+from provenance.testing.simulation.scenario import random_of
 
 if TYPE_CHECKING:
-    from provenance.core.batcher import Limits
     from provenance.testing.simulation.world import World
 
 __all__ = ["GOVERNANCE", "Batcher"]
@@ -37,7 +36,6 @@ class Batcher:
         self.journal = FakeJournal()
         self.stops: list[tuple[float, ProvenanceError]] = []
         """When and why it stopped for good, so that somebody had to look."""
-        self.is_to_crash = False
         self._world = world
         self._number = number
         self._rng = random_of(world.scenario.seed, f"batcher {number}")
@@ -82,10 +80,9 @@ class Batcher:
         count, batchers = self._world.scenario.partitions, self._world.scenario.batchers
         if not self._world.scenario.divided:
             return set(range(count))
-        if self._world.is_calm and not self._opens():
+        if self._world.is_calm:
             return {number for number in range(count) if number % batchers == self._number % count}
-        chosen = {number for number in range(count) if self._rng.random() < 0.6} or {0}
-        return set(range(count)) if self._opens() else chosen
+        return {number for number in range(count) if self._rng.random() < 0.6} or {0}
 
     def _run(self) -> None:
         world, rng = self._world, self._rng
@@ -98,26 +95,15 @@ class Batcher:
             return
         run_forever(
             self._components(),
-            self._limits(),
+            world.scenario.limits,
             stop=self._is_to_stop,
             on_final=world.judge.on_final,
             jitter=rng.random,
         )
 
     def _drain(self) -> None:
-        judge = self._world.judge
-        run_once(self._components(), self._limits(), on_final=judge.on_final, jitter=self._rng.random)
-
-    def _opens(self) -> bool:
-        return self._number == 0 and not self._world.scenario.opened
-
-    def _limits(self) -> Limits:
-        scenario = self._world.scenario
-        return (
-            scenario.limits
-            if scenario.same_limits
-            else draw_limits(self._rng, scenario.limits.poll, 2 if scenario.limits.max_records < 3 else 5)
-        )
+        judge, limits = self._world.judge, self._world.scenario.limits
+        run_once(self._components(), limits, on_final=judge.on_final, jitter=self._rng.random)
 
     def _is_to_stop(self) -> bool:
         world = self._world
@@ -127,6 +113,7 @@ class Batcher:
     def _components(self) -> Components:
         world, scenario = self._world, self._world.scenario
         journal = watched(self.journal, "journal", self._announce)
+        opens = self._number == 0 and (scenario.embedded or not scenario.divided)
         founding = Founding("org", GOVERNANCE, self.address, b"r" * 32) if scenario.embedded else None
 
         def sender(address: bytes, purpose: str) -> Sender:
@@ -142,7 +129,7 @@ class Batcher:
             publisher=sender(self.address, "anchor"),
             clock=self.clock,
             code_hash=world.code_hash,
-            governance=sender(GOVERNANCE, "open") if self._opens() else None,
+            governance=sender(GOVERNANCE, "open") if opens else None,
             founding=founding,
         )
 
@@ -151,9 +138,6 @@ class Batcher:
         world.before_call(self.name, operation)
         if world.is_calm:
             return None
-        if self.is_to_crash:
-            self.is_to_crash = False
-            return Fault.CRASH_BEFORE
         drawn = self._rng.random()
         scenario = world.scenario
         if drawn < scenario.faults:

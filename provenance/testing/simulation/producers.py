@@ -64,32 +64,19 @@ class Outbox:
         self._rng = rng
         self._is_final = is_final
         self._note = note
-        self._due = scenario.records
         for _ in range(scenario.records):
-            scheduler.at(rng.random() ** 2 * 0.8 * scenario.chaos, self._emit)
+            scheduler.at(rng.random() ** 2 * scenario.chaos, self._emit)
         scheduler.at(LOOK, self._look)
-
-    def burst(self, partition: int, most: int) -> None:
-        """Others record too, at once or soon, so that offsets which were lost are given out anew."""
-        if self.is_calm:
-            return
-        for _ in range(self._rng.randint(0, most + 2)):
-            self._due += 1
-            delay = self._rng.random() if self._rng.random() < 0.5 else 0.0
-            if delay:
-                self._scheduler.at(delay, lambda: self._emit(partition))
-            else:
-                self._emit(partition)
 
     def waits_for(self, partitions: set[int]) -> bool:
         """Whether a record of these partitions is not final yet, as far as the outbox knows."""
-        emitted = len(self.rows) == self._due
+        emitted = len(self.rows) == self._scenario.records
         return not emitted or any(row.partition in partitions and not row.is_final for row in self.rows)
 
-    def _emit(self, partition: int | None = None) -> None:
+    def _emit(self) -> None:
         rng = self._rng
         value = b"record %d" % rng.randrange(self._scenario.values) if rng.random() < 0.9 else b""
-        row = Row(rng.randrange(self._scenario.partitions) if partition is None else partition, value)
+        row = Row(rng.randrange(self._scenario.partitions), value)
         self.rows.append(row)
         self._send(row)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from provenance.core.batcher import Limits
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LIMITS = Limits(max_records=3, max_bytes=200, max_age=1.0, read_size=3, poll=0.5)
 
-__all__ = ["LOSSES", "Scenario", "draw", "draw_limits", "random_of", "simpler"]
+__all__ = ["LOSSES", "Scenario", "draw", "random_of", "simpler"]
 
 LOSSES = ("truncate", "recreate", "retention")
 """What loses messages of the log."""
@@ -28,21 +28,16 @@ class Scenario:
         embedded: the chain is the embedded one, and may be set back or made anew.
         partitions: of the log.
         batchers: how many processes anchor; each has its own account and node.
-        opened: somebody opens the streams beforehand; otherwise the first batcher does.
         divided: each batcher has some of the partitions, and they move between them; otherwise all have all.
         depth: blocks that must follow one before it is final.
         instant: each transaction is mined when it is sent.
-        block_time: seconds between blocks, otherwise.
         records: how many are emitted.
         values: how many different values these have; few, so that roots repeat.
         limits: when batches close.
-        same_limits: for every process; otherwise each start draws its own, and makes other boundaries.
         chaos: seconds in which things happen; afterwards only time goes on.
         faults: the share of calls that fail, lose their answer or crash.
         slowness: the share of calls during which others go on.
         reorganisations: mean seconds between two; 0 for none.
-        shaken: the chance that one of them kills a batcher as well.
-        quakes: what strikes the log strikes the chain as well: all blocks that are not final are replaced.
         lost_transactions: mean seconds between two losses of all that waits for a block; 0 for none.
         lag: how many blocks a node may be behind.
         outages: mean seconds between two outages of a node or of the store; 0 for none.
@@ -60,21 +55,16 @@ class Scenario:
     embedded: bool = False
     partitions: int = 1
     batchers: int = 1
-    opened: bool = True
     divided: bool = False
     depth: int = 0
     instant: bool = True
-    block_time: float = 0.7
     records: int = 8
     values: int = 2
     limits: Limits = _LIMITS
-    same_limits: bool = True
     chaos: float = 8.0
     faults: float = 0.0
     slowness: float = 0.0
     reorganisations: float = 0.0
-    shaken: float = 0.0
-    quakes: bool = False
     lost_transactions: float = 0.0
     lag: int = 0
     outages: float = 0.0
@@ -107,19 +97,25 @@ def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     rng = random_of(seed, "scenario")
     chance = rng.random
-    scenario = Scenario(
+    embedded = chance() < 0.15
+    depth = 0 if embedded else rng.choice((0, 0, 1, 2, 3))
+    return Scenario(
         seed,
+        embedded=embedded,
         partitions=rng.choice((1, 1, 1, 2)),
-        opened=chance() < 0.7,
-        divided=chance() < 0.3,
+        batchers=1 if embedded else rng.choice((1, 1, 2, 2, 3)),
+        divided=chance() < 0.3 and not embedded,
+        depth=depth,
+        instant=depth == 0 and chance() < 0.5,
         records=rng.randrange(3, 14),
         values=rng.choice((1, 2, 3)),
-        limits=draw_limits(rng, rng.choice((0.4, 0.8))),
-        same_limits=chance() < 0.3,
-        chaos=rng.choice((4.0, 6.0, 10.0)),
+        limits=_limits(rng),
+        chaos=rng.choice((4.0, 8.0, 12.0)),
         faults=rng.choice((0.0, 0.01, 0.03, 0.08)),
         slowness=rng.choice((0.0, 0.05, 0.2)),
+        reorganisations=rng.choice((0.0, 1.0, 3.0)) if depth or embedded else 0.0,
         lost_transactions=rng.choice((0.0, 0.0, 2.0)),
+        lag=0 if embedded else rng.choice((0, 0, 1, 2)),
         outages=rng.choice((0.0, 0.0, 4.0)),
         lost_journals=rng.choice((0.0, 0.0, 0.5)),
         clock_jumps=chance() < 0.1,
@@ -128,73 +124,25 @@ def draw(seed: int) -> Scenario:
         unseen=chance() < 0.2,
         short_reads=rng.choice((1, 2, 1_000)),
         torn_put=rng.randrange(1, 6) if chance() < 0.05 else 0,
+        losses=_losses(rng),
     )
-    kind = chance()
-    if kind < 0.15:
-        return replace(scenario, **_embedded(rng))
-    return replace(scenario, **(_fight(rng) if kind < 0.45 else _any(rng)), losses=_losses(rng))
 
 
-def draw_limits(rng: random.Random, poll: float, most: int = 5) -> Limits:
-    """Small limits, so that there are many batches."""
+def _limits(rng: random.Random) -> Limits:
     return Limits(
-        max_records=rng.choice([number for number in (1, 2, 3, 5) if number <= most]),
+        max_records=rng.choice((1, 2, 3, 5)),
         max_bytes=rng.choice((4, 200)),
         max_age=rng.choice((0.0, 0.5, 1.5)),
         read_size=rng.choice((1, 2, 4)),
-        poll=poll,
+        poll=rng.choice((0.4, 0.8)),
     )
 
 
-def _embedded(rng: random.Random) -> dict[str, Any]:
-    """One batcher, and a chain that may lose what was final: it is killed, and starts from an older state."""
-    return {
-        "embedded": True,
-        "opened": False,
-        "divided": False,
-        "instant": rng.random() < 0.5,
-        "reorganisations": rng.choice((0.0, 0.5, 1.0, 3.0)),
-        "losses": _losses(rng) if rng.random() < 0.3 else (),
-    }
-
-
-def _fight(rng: random.Random) -> dict[str, Any]:
-    """Several batchers at one stream, and a chain that reorganises under them."""
-    return {
-        "batchers": rng.choice((2, 3)),
-        "opened": True,
-        "partitions": 1,
-        "depth": rng.choice((2, 3, 5)),
-        "instant": False,
-        "block_time": 0.3,
-        "reorganisations": rng.choice((0.7, 1.5)),
-        "lag": rng.choice((0, 1)),
-        "same_limits": False,
-        "quakes": rng.random() < 0.7,
-        "shaken": rng.choice((0.0, 0.5)),
-        "records": rng.randrange(8, 18),
-        "limits": draw_limits(rng, 0.4, 2),
-        "lost_journals": rng.choice((0.0, 0.5, 1.0)),
-    }
-
-
-def _any(rng: random.Random) -> dict[str, Any]:
-    depth = rng.choice((0, 0, 1, 2, 3))
-    return {
-        "batchers": rng.choice((1, 1, 2, 3)),
-        "depth": depth,
-        "instant": depth == 0 and rng.random() < 0.5,
-        "reorganisations": rng.choice((0.0, 1.0, 3.0)) if depth else 0.0,
-        "lag": rng.choice((0, 0, 1, 2)),
-    }
-
-
 def _losses(rng: random.Random) -> tuple[tuple[int, str, float], ...]:
-    """None to two; early and late, within a request or between two: calls are where things happen."""
-    count = rng.choice((0, 1, 1, 2))
-    kinds = ("truncate", *LOSSES)
+    count = rng.choice((0, 0, 0, 1, 1, 2))
+    # Early and late, within a request or between two: calls are where things happen in the program.
     return tuple(
-        sorted((int(10 ** rng.uniform(1.3, 2.6)), rng.choice(kinds), rng.random()) for _ in range(count))
+        sorted((int(10 ** rng.uniform(1.3, 2.8)), rng.choice(LOSSES), rng.random()) for _ in range(count))
     )
 
 
@@ -208,10 +156,9 @@ def simpler(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, losses=kept)
     for field in fields(scenario):
         plain = getattr(_PLAIN, field.name)
-        stays = field.name in ("seed", "losses", "limits", "records") or (
-            scenario.embedded and field.name == "opened"  # which nobody could
-        )
-        if not stays and getattr(scenario, field.name) != plain:
+        if field.name not in ("seed", "losses", "limits", "records") and (
+            getattr(scenario, field.name) != plain
+        ):
             yield replace(scenario, **{field.name: plain})
     for records in (1, 2, 3, 5, scenario.records - 1):
         if 0 < records < scenario.records:

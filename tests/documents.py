@@ -84,7 +84,7 @@ def walk(page: str, folder: Path, environment: Mapping[str, str]) -> int:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=120,
+                timeout=400,
             )
             what = f"$ {command.line}\n{done.stdout}{done.stderr}"
             assert done.returncode == command.exit_code, f"exit code {done.returncode}: {what}"

@@ -104,4 +104,6 @@ def translate(settings: KafkaSettings, doing: str, error: KafkaError) -> Provena
         return settings.refused(doing, why)
     if error.code() in _NO_TOPIC:
         return settings.no_topic()
+    if error.code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - as above; also where nobody let us in so far
+        return settings.silent(doing)
     return settings.unreachable(doing, why)

@@ -50,7 +50,6 @@ __all__ = [
     "render_report",
     "require_chain_packages",
     "replayer",
-    "second_reader",
     "stored_files",
     "trusted_keys",
     "write_trust",
@@ -144,17 +143,6 @@ def chain(settings: Settings) -> tuple[EvmReader, EvmTransactor]:
 def governance(settings: Settings) -> EvmTransactor:
     """The account that deploys the contract, opens streams and sets keys. Errors as `chain`."""
     return _chain(settings, "governance")[1]
-
-
-def second_reader(settings: Settings) -> EvmReader | None:
-    """The ledger contract through the second node of the settings; None where they name none. As `chain`."""
-    if not settings.chain_confirm_url:
-        return None
-    evm = _evm()
-    first = _chain(settings, "governance")[0].identity()
-    node = evm.Node(settings.chain_confirm_url, timeout=settings.chain_timeout)
-    reader: EvmReader = evm.EvmReader(node, chain_id=first.chain_id, contract=first.contract or bytes(20))
-    return reader
 
 
 def _chain(settings: Settings, role: str) -> tuple[EvmReader, EvmTransactor]:

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from provenance.core.batcher import Limits
     from provenance.services.batching import Components
     from provenance.services.chain_setup import SetUp
-    from provenance.services.rotating import Rotator
 
 __all__ = [
     "batch_limits",
     "batcher",
     "batcher_lock",
     "chain_status",
-    "rotator",
     "set_up_chain",
     "start_chain",
     "stop_chain",
@@ -134,19 +132,6 @@ def batcher(settings: Settings) -> Components:
         if owner
         else None,
     )
-
-
-def rotator(settings: Settings) -> Rotator:
-    """What rotates streams, with the governance key of this folder; errors as `batcher`."""
-    from provenance.services.rotating import Rotator
-    from provenance.services.sending import Sender
-
-    parts = batcher(settings)
-    governance = parts.governance
-    if governance is None:
-        account = bootstrap.governance(settings)
-        governance = Sender(account, bootstrap.journal(settings), parts.clock, purpose="open")
-    return Rotator(parts, governance, confirming=bootstrap.second_reader(settings))
 
 
 def batch_limits(settings: Settings) -> Limits:

@@ -140,12 +140,6 @@ class Settings:
         r"(https?://[^\s@?#]{1,1000})?",
         "http or https address without user, query or fragment",
     )
-    chain_confirm_url: str = _text(
-        "",
-        "Address of a second node, which confirms what `provenance stream rotate` decides; empty for none.",
-        r"(https?://[^\s@?#]{1,1000})?",
-        "http or https address without user, query or fragment",
-    )
     chain_id: int = _number(
         0, "Refuse a node of another chain; 0 takes the one that the node serves.", "chain id", 0, 2**53 - 1
     )

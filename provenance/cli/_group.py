@@ -28,7 +28,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "digest": "Print digests of data: like sha256sum, but of what is in it.",
         "batch": "Anchor the records that wait in the log.",
         "status": "Show what runs, what waits and what is anchored.",
-        "stream": "List the streams; continue one whose log lost something.",
     },
     "Check": {
         "audit": "Check a run against the chain, its data or a replay.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provenance.core.batcher.checks import batch_name, decode_named_batch
-from provenance.core.batches import manifest_hash, parse_file_name, split_batch
+from provenance.core.batches import manifest_hash, parse_file_name
 from provenance.errors import MalformedError, VerificationError
 from provenance.ports import AnchorCall
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from provenance.core.batches import Batch, Manifest
     from provenance.ports import BatchStore
 
-__all__ = ["anchor_call", "first_manifest", "list_batches", "read_batch"]
+__all__ = ["anchor_call", "list_batches", "read_batch"]
 
 
 def read_batch(store: BatchStore, stream: bytes, seq: int, acc: bytes) -> Batch:
@@ -46,13 +46,6 @@ def list_batches(store: BatchStore, prefix: str = "") -> list[tuple[bytes, int, 
         except MalformedError:
             continue
     return found
-
-
-def first_manifest(store: BatchStore, stream: bytes) -> Manifest | None:
-    """The manifest of a stream's first file that is there; which topic and partition it covers."""
-    name = next(store.names(f"{stream.hex()}/"), None)
-    data = None if name is None else store.get(name)
-    return None if data is None else split_batch(data)[0]
 
 
 def anchor_call(manifest: Manifest) -> AnchorCall:

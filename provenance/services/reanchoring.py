@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from provenance.core.batcher.checks import batch_name, decode_named_batch
 from provenance.core.batches import manifest_hash
+from provenance.core.streams import Opening, binding_of, stream_of
 from provenance.errors import ConfigError, MismatchError, VerificationError
+from provenance.ports import OpenCall
 from provenance.services.batch_files import anchor_call, list_batches
-from provenance.services.reopening import Reopening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,35 +73,21 @@ def anchor_again(
     signed = [entry.transaction.raw for entry in publisher.entries()]
     publisher.settle_all()
     governance.settle_all()
-    groups = groupby(list_batches(store), key=lambda entry: entry[0])
-    waiting = [
-        _Files(store, stream, [(seq, acc) for _, seq, acc in entries], signed) for stream, entries in groups
-    ]
-    reopening = Reopening(reader, governance, identity)
-    found: list[AnchoredAgain] = []
-    while waiting:  # a stream that continues another one can be opened when that one is anchored
-        ready = [files for files in waiting if reopening.is_ready(files)] or waiting
-        for files in ready:
-            found += _anchor_stream(reader, files, publisher, reopening)
-        waiting = [files for files in waiting if files not in ready]
+    found = []
+    for stream, entries in groupby(list_batches(store), key=lambda entry: entry[0]):
+        files = _Files(store, stream, [(seq, acc) for _, seq, acc in entries], signed)
+        head = reader.head(stream) or _open(reader, governance, files, identity)
+        last = _anchor_files(reader, files, publisher, head)
+        if last > head.seq:
+            _log.warning(
+                "stream %s: batches %d to %d, which the chain did not have, were anchored from their files",
+                stream.hex()[:16],
+                head.seq + 1,
+                last,
+            )
+            found.append(AnchoredAgain(stream, head.seq + 1, last))
+        _check_head(reader, files, head.seq, last)
     return found
-
-
-def _anchor_stream(
-    reader: ChainReader, files: _Files, publisher: Sender, reopening: Reopening
-) -> list[AnchoredAgain]:
-    head = reader.head(files.stream) or reopening.open(files)
-    last = head.seq if head.closed else _anchor_files(reader, files, publisher, head)
-    if last == head.seq:
-        return []
-    _log.warning(
-        "stream %s: batches %d to %d, which the chain did not have, were anchored from their files",
-        files.stream.hex()[:16],
-        head.seq + 1,
-        last,
-    )
-    _check_head(reader, files, head.seq, last)
-    return [AnchoredAgain(files.stream, head.seq + 1, last)]
 
 
 class _Files:
@@ -145,6 +132,37 @@ class _Files:
     def _was_signed(self, manifest: Manifest) -> bool:
         # The transaction's data holds the hash as it stands.
         return any(manifest_hash(manifest) in raw for raw in self._signed)
+
+
+def _open(reader: ChainReader, governance: Sender, files: _Files, identity: ChainIdentity) -> Head:
+    """Open a stream anew as it was: its name says whether that is what it was opened with."""
+    first = files.any_of(1)
+    if first is None or identity.contract is None:
+        raise _cannot(files, "its first batch file is missing")
+    opening = Opening(
+        chain_id=identity.chain_id,
+        contract=identity.contract,
+        org=1,
+        generation=first.generation,
+        start_offset=first.first_offset,
+        binding=binding_of(first.log),
+    )
+    if first.generation != 1 or stream_of(opening) != files.stream:
+        raise _cannot(files, "it belongs to another chain, contract or organisation, or continues a stream")
+    call = OpenCall(opening.binding, opening.start_offset, opening.continues)
+    governance.complete(call, f"opening stream {files.stream.hex()[:16]} again")
+    head = reader.head(files.stream)
+    if head is None:
+        raise _cannot(files, "the contract opened another stream in its place")
+    return head
+
+
+def _cannot(files: _Files, why: str) -> VerificationError:
+    return VerificationError(
+        f"stream {files.stream.hex()[:16]}: the chain does not know it, and it cannot be opened again: {why}",
+        reason="cannot-reopen",
+        remedy="Bring back the chain's state or the batch files from a copy.",
+    )
 
 
 def _anchor_files(reader: ChainReader, files: _Files, publisher: Sender, head: Head) -> int:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provenance.core.batcher.messages import Source
+from provenance.core.batches import split_batch
 from provenance.core.streams import NO_PREDECESSOR, binding_of
 from provenance.errors import ConfigError, VerificationError
 from provenance.ports import OpenCall
-from provenance.services.batch_files import first_manifest, list_batches
-from provenance.services.generations import find_generations, made_anew
+from provenance.services.batch_files import list_batches
 
 if TYPE_CHECKING:
+    from provenance.core.batches import Manifest
     from provenance.core.streams import LogIdentity, Opening
     from provenance.ports import BatchStore, ChainReader, EventLog, Index
     from provenance.services.sending import Sender
@@ -111,13 +112,20 @@ def _open(log: LogIdentity, start: int, governance: Sender | None, reader: Chain
 
 
 def _refuse_former(log: LogIdentity, reader: ChainReader, store: BatchStore, *, org: int) -> None:
-    """That no stream of ours covers a former log of the same place, unless another one continues it."""
-    for former in find_generations(reader, store, (), org=org):
-        if former.at != (log.topic, log.partition) or former.successors:
+    for stream, opening, _ in reader.openings():
+        head = reader.head(stream) if opening.org == org else None
+        former = None if head is None or head.closed else _first_manifest(store, stream)
+        if head is None or former is None or (former.log.topic, former.log.partition) != _place(log):
             continue
-        if former.opening.binding == binding_of(log):  # it was opened since the bindings were looked up
+        if binding_of(former.log) == binding_of(log):  # it was opened since the bindings were looked up
             continue
-        raise made_anew(log, former)
+        raise VerificationError(
+            f"{log.topic}/{log.partition}: the log was deleted or made anew: stream {stream.hex()[:16]} is"
+            f" bound to topic id {former.log.topic_id}, found {log.topic_id}; what stood in the former log at"
+            f" offset {head.next_offset} and behind was never anchored",
+            reason="log-made-anew",
+            remedy="Bring back the former log, or record into another folder and keep this one as it is.",
+        )
 
 
 def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore, index: Index) -> None:
@@ -128,7 +136,7 @@ def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore, 
     """
     last = {stream: seq for stream, seq, _ in list_batches(store)}
     for stream in [stream for stream, seq in last.items() if seq > 1 or index.indexed(stream)]:
-        manifest = first_manifest(store, stream)
+        manifest = _first_manifest(store, stream)
         if manifest is None or binding_of(manifest.log) != binding_of(log) or reader.head(stream) is not None:
             continue
         raise VerificationError(
@@ -137,3 +145,13 @@ def _refuse_forgotten(log: LogIdentity, reader: ChainReader, store: BatchStore, 
             reason="stream-unknown",
             remedy="Check which chain and contract the settings name, and ask whoever runs the node.",
         )
+
+
+def _place(log: LogIdentity) -> tuple[str, int]:
+    return log.topic, log.partition
+
+
+def _first_manifest(store: BatchStore, stream: bytes) -> Manifest | None:
+    name = next(store.names(f"{stream.hex()}/"), None)
+    data = None if name is None else store.get(name)
+    return None if data is None else split_batch(data)[0]

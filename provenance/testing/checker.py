@@ -253,39 +253,21 @@ def _check_generations(streams: list[_Stream], found: list[Violation]) -> None:
         for seq, (acc, end) in enumerate(stream.ends)
     }
     generations: dict[tuple[int, bytes], int] = {}
-    formers: dict[bytes, _Stream | None] = {}
     for stream in streams:
         generations[stream.place] = expected = generations.get(stream.place, 0) + 1
         if stream.opening.generation != expected:
             found.append(Violation("generation", stream.where, f"expected generation {expected}"))
         former, end = positions.get(stream.opening.continues, (None, 0))
-        if former is None and (stream.opening.continues != _NONE or expected > 1):
+        if former is not None:
+            former.good_until = end
+        elif stream.opening.continues != _NONE or expected > 1:
             found.append(Violation("continues", stream.where, "it continues no position of any stream"))
-        elif former is not None and end > stream.opening.start_offset and former.place == stream.place:
-            found.append(
-                Violation("continues", stream.where, "it begins below the position that it continues")
-            )
-        formers[stream.name] = former
-    _replace_former(streams, formers)
     told: dict[tuple[int, bytes, int], _Stream] = {}
     for stream in streams:
         for offset, _ in stream.effective():
             if told.setdefault((*stream.place, offset), stream) is not stream:
                 what = f"offset {offset} is in a former generation as well"
                 found.append(Violation("twice", stream.where, what))
-
-
-def _replace_former(streams: list[_Stream], formers: dict[bytes, _Stream | None]) -> None:
-    """Below the start of a place's last stream the one holds that it continues, and so on; nothing else."""
-    last = {stream.place: stream for stream in streams}
-    for stream in streams:
-        if stream is not last[stream.place]:
-            stream.good_until = 0
-    for stream in last.values():
-        start, former = stream.opening.start_offset, formers[stream.name]
-        while former is not None and former.place == stream.place:
-            former.good_until = start
-            start, former = min(start, former.opening.start_offset), formers[former.name]
 
 
 def _check_orphans(

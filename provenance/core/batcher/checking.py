@@ -49,7 +49,7 @@ def _closed(source: m.Source, position: Position) -> ConfigError:
     return ConfigError(
         f"{source.name}: it was closed at seq {position.seq}, offset {position.next_offset}",
         reason="stream-closed",
-        remedy=f"Open its successor, which continues it: {checks.ROTATE}",
+        remedy="Open its successor, which continues it.",
     )
 
 

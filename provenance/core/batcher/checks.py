@@ -29,11 +29,7 @@ __all__ = [
 ]
 
 DAMAGED = "Restore the file from a copy, or move it away: the batcher makes a head's file again from the log."
-ROTATE = "provenance stream rotate"
-RESTORE = (
-    "Bring back the log as it was, from a copy that holds these offsets. If there is none, go on knowingly"
-    f" with: {ROTATE}"
-)
+RESTORE = "Bring back the log as it was, from a copy that holds these offsets; anchor nothing before that."
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,6 @@ class Ledger:
         """Objects in the batch store that no anchor names."""
         anchored = {batch.name for batch in self.survey.batches}
         heads = {stream.name: stream.head.seq for stream in self.survey.streams}
-        closed = {stream.name for stream in self.survey.streams if stream.head.closed}
         behind: dict[bytes, int] = {}
         for name in self._ports.store.names(""):
             if name in anchored or name.startswith(_OTHER_OBJECTS):
@@ -233,10 +232,7 @@ class Ledger:
             except MalformedError:
                 self._warn("extra-file", f"{name}: no batch file, and nothing else of ours", object=name)
                 continue
-            if seq > heads.get(stream, 0) and stream in closed:
-                what = f"{name}: its stream was closed before it could be anchored"
-                self._warn("orphan-file", what, object=name, stream=stream.hex(), seq=seq)
-            elif seq > heads.get(stream, 0):
+            if seq > heads.get(stream, 0):
                 behind[stream] = behind.get(stream, 0) + 1
             else:
                 place = {"object": name, "stream": stream.hex(), "seq": seq}

@@ -27,7 +27,7 @@ _EXIT_MALFORMED = 2
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 @click.option(
     "--kind",
     type=click.Choice(["table1", "array1", "tree1", "sha256"]),

@@ -85,7 +85,11 @@ def open_regular(path: Path | str) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise MalformedError(f"{shown(path)}: expected a regular file", reason="not-a-file")
+            raise MalformedError(
+                f"{shown(path)}: expected a regular file, found a pipe, socket or device",
+                reason="not-a-file",
+                remedy="Copy what comes out of it into a file, and give that.",
+            )
         yield file
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provenance import files
 from provenance.adapters.dask.places import hash_file
 from provenance.adapters.dask.sources import show
 from provenance.adapters.dask.steps import Made, Step, Work, record_made
@@ -138,6 +139,7 @@ class ManualStages:
 
     def _file(self, stage: str, where: str | Path) -> Ref:
         """A file as an input: one partition of a source stage beside the one that reads it."""
+        files.refuse_address(where)
         name = f"{stage}.files"
         place = Path(os.path.normpath(Path(where).absolute()))
         if not place.is_relative_to(self._root):
@@ -157,7 +159,9 @@ class ManualStages:
             entry = hash_file(place, path)
         except OSError as error:
             raise UnavailableError(
-                f"{show(path)}: it cannot be read: {error.strerror}", reason="unreadable"
+                f"{show(path)}: it cannot be read: {error.strerror}",
+                reason="unreadable",
+                remedy="Check the path and its permissions.",
             ) from error
         subject = Subject(token, {"sha256": entry.sha256.hex()})
         made_file = Made(None, (), measured=Measured((subject,), 1, entry.size))

@@ -53,6 +53,7 @@ _SECRETS = re.compile(r"\b[a-z][a-z0-9+.-]+:/{1,2}[^/\s][^\s'\"]*[@?#][^\s'\"]*"
 _REMEDIES = {
     errno.ENOSPC: "Free some space, then call the same command again; nothing that was recorded is lost.",
     errno.EDQUOT: "Free some of the quota, then call it again; nothing that was recorded is lost.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f), then call it again; nothing is lost.",
     errno.EROFS: "Choose a folder that can be written to, with --folder or PROVENANCE_FOLDER.",
     errno.EACCES: "Run as a user who may read and write it.",
     errno.EPERM: "Run as a user who may read and write it, on a file system that has hard links.",

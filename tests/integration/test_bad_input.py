@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,31 +16,9 @@ import provenance
 from pipeline import synthetic
 from provenance import errors
 from tests.pipeline.wavefiles import tone, wave
+from tests.users import call, says
 
-PROJECT = Path(__file__).parents[2]
 SECRET = "hunter2-secret"
-
-
-def call(folder, module, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=200,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), **environment},
-    )
-
-
-def says(done, code, *parts):
-    """The exit code, and one message on standard error with these parts and a next step."""
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("error: ") == 1, done.stderr
-    for part in (*parts, "next: "):
-        assert part in done.stderr, done.stderr
 
 
 @pytest.fixture
@@ -259,65 +233,3 @@ def test_a_password_in_an_address_gets_nowhere(here, address):
     held = [path for path in (here / ".provenance").rglob("*") if path.is_file()]
     assert held
     assert not any(SECRET.encode() in path.read_bytes() for path in held)
-
-
-# --------------------------------------------------------------------------------------------- a full machine
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of two mebibytes; what is full can be made larger."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def test_a_full_disk_loses_nothing_and_the_next_run_works(here, small_disk):
-    (here / "in").mkdir()
-    for number in range(4):
-        (here / "in" / f"{number}.bin").write_bytes(os.urandom(200_000))
-    folder = small_disk / ".provenance"
-    with start(folder=folder) as first:
-        first.files("in").stage("read", content).write("first.zarr")
-    filler = small_disk / "filler"
-    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):  # noqa: PT012
-        while True:
-            file.write(bytes(4096))
-    for where in ({"folder": folder}, {"folder": here / ".provenance"}):
-        store = "second.zarr" if where["folder"] is folder else str(small_disk / "second.zarr")
-        with pytest.raises(errors.UnavailableError, match=r"full|space") as caught, start(**where) as run:
-            run.files("in").stage("read", content).write(store)
-        assert caught.value.exit_code == 3
-        assert caught.value.remedy
-        assert not Path(store).exists()
-    filler.unlink()
-    assert provenance.rejected(first.id, folder=folder) == {}
-    with start(folder=folder) as third:
-        third.files("in").stage("read", content).write("third.zarr")
-    assert provenance.rejected(third.id, folder=folder) == {}
-
-
-@pytest.mark.service
-@pytest.mark.slow
-def test_a_second_up_finds_the_first_and_a_taken_port_is_named(here):
-    call(here, "provenance", "init")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        says(call(here, "provenance", "up", PROVENANCE_CHAIN_PORT=port), 2, f"port {port}", "taken")
-    try:
-        first = json.loads(call(here, "provenance", "up", "--json").stdout)
-        second = json.loads(call(here, "provenance", "up", "--json").stdout)
-        assert first["started"] is True
-        assert second["started"] is False
-        assert (first["url"], first["chain_id"]) == (second["url"], second["chain_id"])
-        batch = call(here, "provenance", "batch")
-        assert batch.returncode == 0, batch.stderr
-    finally:
-        assert call(here, "provenance", "down").returncode == 0
-    says(call(here, "provenance", "batch"), 3, "provenance up")

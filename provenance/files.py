@@ -39,6 +39,7 @@ __all__ = [
 
 MOUNTS = Path("/proc/self/mountinfo")  # proc_pid_mountinfo(5)
 _MAX_MOUNTS = 16 << 20
+_CHUNK = 1 << 20
 
 # Their locks and shared memory do not hold between machines, which is what SQLite's WAL rests on.
 _NETWORK = re.compile(
@@ -191,7 +192,10 @@ def read_file(path: Path, limit: int, *, private: bool = False) -> bytes | None:
                 raise MalformedError(f"{path}: expected a regular file", reason="not-a-file")
             if private:
                 _require_private(path, status.st_mode)
-            data = file.read(limit + 1)
+            # Not limit + 1 at once: that much would be allocated, and a limit may be gigabytes.
+            data = file.read(min(status.st_size, limit) + 1)
+            while len(data) <= limit and (more := file.read(min(_CHUNK, limit + 1 - len(data)))):
+                data += more  # it grew meanwhile, or is one of /proc, which has no size
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError as error:

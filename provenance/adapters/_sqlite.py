@@ -6,13 +6,15 @@ through its own connection: a write begins with ``BEGIN IMMEDIATE``, waits for o
 ``busy_timeout_s``, and is synced when it ends.
 
 What is refused: a file on a network file system (WAL needs shared memory and locks), one that another program
-or a newer version of this one wrote, a private one that others may open, and one that was removed or replaced
-while in use (what went there would be lost).
+or a newer version of this one wrote, one whose schema somebody changed (a trigger could drop what is written,
+a view never end), a private one that others may open, and one that was removed or replaced while in use (what
+went there would be lost). No value is longer than a record may be by far.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 import threading
@@ -31,6 +33,7 @@ __all__ = ["Database", "Format"]
 
 _SYNC = {"full": "PRAGMA synchronous=FULL", "normal": "PRAGMA synchronous=NORMAL"}
 _NO_SPACE = "Free some space, then call the same command again: nothing that was recorded is lost."
+_MAX_VALUE = 8 << 20  # bytes: the longest, a record, has 1 MiB
 _LITTLE = 1 << 16  # bytes: what SQLite needs at once beside a file that it only reads
 _LOOK = "Look at the disk and the file, then call the same command again."
 _LOCAL = "Choose a folder on a local disk, with --folder or PROVENANCE_FOLDER."
@@ -146,6 +149,7 @@ class Database:
             path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
             connection.execute(_SYNC[self._kind.sync])
             connection.execute("PRAGMA fullfsync=ON")
             connection.execute("PRAGMA foreign_keys=ON")
@@ -202,6 +206,12 @@ class Database:
                 reason="other-version",
                 remedy="Use the version of the program that wrote it, or a later one.",
             )
+        if _schema_of(connection) != _expected_schema(self._kind):
+            raise MalformedError(
+                f"{self.path}: this {self._kind.name} has other tables, views or triggers than it began with",
+                reason="other-schema",
+                remedy=self._kind.damaged,
+            )
 
     def _refuse_network(self) -> None:
         found = files.network_filesystem(self.path, self._mounts)
@@ -244,7 +254,7 @@ class Database:
 
     def _convert(self, error: sqlite3.Error, name: str) -> MalformedError | UnavailableError:
         code = "_".join(name.split("_")[:2])  # SQLITE_IOERR_WRITE is a kind of SQLITE_IOERR
-        if code in {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH"}:
+        if code in {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG"}:
             return MalformedError(
                 f"{self.path}: this {self._kind.name} is damaged ({error})",
                 reason="damaged",
@@ -268,6 +278,20 @@ class Database:
             reason=reason,
             remedy=remedies.get(code, _LOOK),
         )
+
+
+def _schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """Type, name and statement of all that is in a database; what SQLite makes by itself has none."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name")
+    return [(kind, name, sql or "") for kind, name, sql in rows]
+
+
+@functools.cache
+def _expected_schema(kind: Format) -> list[tuple[str, str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statement in kind.schema:
+            connection.execute(statement)
+        return _schema_of(connection)
 
 
 def _free_bytes(folder: Path) -> int:

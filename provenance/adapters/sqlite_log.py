@@ -96,7 +96,11 @@ class SqliteLog:
         """The range of offsets that the log holds now."""
         _require_partition(partition)
         with self._database.reading() as connection:
-            return _bounds(connection)
+            bounds = _bounds(connection)
+        if bounds.end > bounds.start:
+            self._require_offset(bounds.start)
+            self._require_offset(bounds.end - 1)
+        return bounds
 
     def read(self, partition: int, start: int, limit: int) -> Sequence[LogMessage]:
         """At most ``limit`` messages from ``start`` on, fewer when they hold more than 16 MiB."""
@@ -111,12 +115,22 @@ class SqliteLog:
                 (min(start, MAX_OFFSET), min(limit, MAX_OFFSET)),
             )
             for offset, value in rows:
+                self._require_offset(offset)
                 size += len(value)
                 if found and size > MAX_READ_BYTES:
                     break
                 found.append(LogMessage(offset, value, _EPOCH))
             rows.close()
         return found
+
+    def _require_offset(self, offset: int) -> None:
+        # One that was put there past `append`: whoever reads on from what came last would never get ahead.
+        if not 0 <= offset < MAX_OFFSET:
+            raise MalformedError(
+                f"{self._database.path}: it holds offset {offset}, expected 0 to {MAX_OFFSET - 1}",
+                reason="damaged",
+                remedy=_FORMAT.damaged,
+            )
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

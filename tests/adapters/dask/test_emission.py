@@ -64,6 +64,7 @@ def test_a_log_that_cannot_be_opened_is_tried_again():
 
 
 def test_an_environment_that_the_run_does_not_name_is_kept_once():
+    environment_id.cache_clear()  # earlier tests of this process may have loaded another linear algebra since
     store, log = FakeStore(), FakeLog()
     known = outlet(log, store)
     known.emit(RECORDS)

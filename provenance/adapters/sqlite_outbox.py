@@ -103,6 +103,7 @@ class SqliteOutbox:
             count, size = _totals(connection)
             if count > self._max_records or size > self._max_bytes:
                 raise self._full(count, size)
+        self._was_there = True
 
     def rows(self, after: int, limit: int, *, only_unsent: bool = False) -> Sequence[OutboxRow]:
         """At most ``limit`` rows above ``after``, fewer when they hold more than 16 MiB."""

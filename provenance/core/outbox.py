@@ -20,6 +20,7 @@ yes             not known        or cannot be read         kept
 from __future__ import annotations
 
 import enum
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ __all__ = [
     "OutboxRow",
     "Place",
     "fate",
+    "goes_to_outbox",
     "held_at",
 ]
 
@@ -134,6 +136,16 @@ def fate(place: Place | None, finality: Finality, holding: Holding) -> Fate:
     if finality is Finality.NOT_FINAL and holding is Holding.LOST:
         return Fate.SEND
     return Fate.KEEP
+
+
+def goes_to_outbox(reason: str) -> bool:
+    """Whether a log that failed for this reason may answer later, so that records are kept until it does.
+
+    What ails a file or disk of this machine ails the outbox too, and only a person can change it: that ends
+    the task at once.
+    """
+    is_of_the_system = reason.upper() in errno.errorcode.values()
+    return not (is_of_the_system or reason.startswith("sqlite-") or reason == "file-replaced")
 
 
 def held_at(place: Place, value: bytes, logs: Collection[LogIdentity], found: bytes | None) -> Holding:

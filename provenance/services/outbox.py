@@ -1,8 +1,9 @@
 """Sending through the outbox: no record is lost where the log does not answer, and none waits for ever.
 
 `Outgoing.send` is what recording calls: the record is on the log, or in the outbox, when it returns. What is
-in the outbox goes to the log in the background of the process that kept it, when a run starts and before it
-is sealed, and whenever `provenance batch` works; only the last sees the chain, and can tell what is final.
+in the outbox goes to the log in the background of the process that kept it or of the next one that records
+here, when a run starts and before it is sealed, and whenever `provenance batch` works; only the last sees the
+chain, and can tell what is final.
 
 ===================================== ===================================================================
 a crash after                         means
@@ -75,7 +76,8 @@ class Outgoing:
         alone: entered while what waits is sent, so that processes do not all send the same; raises
             ``UnavailableError`` with ``reason="locked"`` while another one does.
         jitter: a number in [0, 1) each time.
-        background: whether a thread sends what this process kept, as soon as the log answers.
+        background: whether a thread sends what this process kept, or one before it, as soon as the log
+            answers.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Outgoing:
         self._backoff = CALM
         self._refusal = ""
         self._page = PAGE
+        self._has_looked = not background
         self._sender: threading.Thread | None = None
 
     def send(self, records: Sequence[tuple[bytes, bytes]], log: Callable[[], EventLog]) -> None:
@@ -120,7 +123,7 @@ class Outgoing:
                 self._failed(error)
                 refusal = error.message
             else:
-                self._answered()
+                self._answered(log)
                 return
         self._put(records, refusal)
         self._send_later(log)
@@ -175,12 +178,22 @@ class Outgoing:
         if first:
             _log.warning("%s; records are kept in the outbox until it does", error.message)
 
-    def _answered(self) -> None:
-        if not self._refusal:
-            return
-        with self._lock:
-            self._backoff, self._refusal = CALM, ""
-        _log.info("the log acknowledges records again")
+    def _answered(self, log: Callable[[], EventLog]) -> None:
+        if self._refusal:
+            with self._lock:
+                self._backoff, self._refusal = CALM, ""
+            _log.info("the log acknowledges records again")
+        if not self._has_looked:
+            self._has_looked = True
+            self._take_over(log)
+
+    def _take_over(self, log: Callable[[], EventLog]) -> None:
+        """Send what a process that is gone left behind; on a machine of workers nobody else would."""
+        try:
+            if self._outbox.depth().unsent:
+                self._send_later(log)
+        except ProvenanceError as error:
+            _log.warning("%s; what is in the outbox waits", error.message)
 
     def _put(self, records: Sequence[tuple[bytes, bytes]], refusal: str) -> None:
         try:

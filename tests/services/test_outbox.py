@@ -21,6 +21,21 @@ RECORDS = [(b"k", b"one"), (b"k", b"two")]
 # Sending.
 
 
+def test_a_process_looks_once_whether_another_one_left_something() -> None:
+    world = OutboxWorld()
+    outgoing = world.outgoing(background=True)
+    for _ in range(3):
+        outgoing.send(RECORDS, lambda: world.faulty_log)
+    assert world.faults.calls == ["log.append", "outbox.depth", "log.append", "log.append"]
+
+
+def test_an_outbox_that_cannot_be_looked_at_fails_no_record_that_is_on_the_log() -> None:
+    world = OutboxWorld()
+    world.faults.on("outbox.depth", Fault.FAILED)
+    world.outgoing(background=True).send(RECORDS, lambda: world.faulty_log)
+    assert world.on_log() == [b"one", b"two"]
+
+
 def test_while_the_log_answers_nothing_else_is_touched() -> None:
     world = OutboxWorld()
     outgoing = world.outgoing()
@@ -340,9 +355,9 @@ def test_what_a_life_sent_is_durable_when_it_ends(fault: Fault, number: int) -> 
         assert set(durable) <= set(world.on_log()) | set(world.waiting())
 
 
-def test_the_process_that_kept_records_sends_them_when_the_log_is_back() -> None:
+@pytest.mark.parametrize("by", ["the one that kept them", "the next one that records"])
+def test_a_process_sends_what_waits_when_the_log_answers(by: str) -> None:
     world = OutboxWorld()
-    down(world, times=3)
     done = threading.Event()
     settle = world.outbox.settle
 
@@ -352,10 +367,14 @@ def test_the_process_that_kept_records_sends_them_when_the_log_is_back() -> None
             done.set()
 
     world.outbox.settle = settled
-    outgoing = world.outgoing(background=True)
-    outgoing.send(RECORDS, lambda: world.faulty_log)
+    if by == "the one that kept them":
+        down(world, times=3)
+        world.outgoing(background=True).send(RECORDS, lambda: world.faulty_log)
+    else:
+        kept(world, b"one", b"two")
+        world.outgoing(background=True).send([(b"k", b"mine")], lambda: world.faulty_log)
     assert done.wait(60)
-    assert world.on_log() == [b"one", b"two"]
+    assert [value for value in world.on_log() if value != b"mine"] == [b"one", b"two"]
     (sender,) = [t for t in threading.enumerate() if t.name == "provenance outbox"] or [None]
     if sender is not None:
         sender.join(60)

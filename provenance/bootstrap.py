@@ -23,17 +23,14 @@ if TYPE_CHECKING:
     from provenance.adapters.sqlite_index import SqliteIndex
     from provenance.adapters.sqlite_journal import SqliteJournal
     from provenance.adapters.sqlite_log import SqliteLog
-    from provenance.adapters.sqlite_outbox import SqliteOutbox
     from provenance.adapters.stored_files import LocalFiles
     from provenance.adapters.system_clock import SystemClock
     from provenance.config import Settings
     from provenance.core.canonical import JSONObject
     from provenance.core.digests import Digest
-    from provenance.core.outbox import OutboxDepth
     from provenance.ports import Replayer
     from provenance.services.audit import AuditPorts
     from provenance.services.digesting import Thing
-    from provenance.services.outbox import Outgoing
     from provenance.services.report import RunReport
 
 __all__ = [
@@ -48,9 +45,6 @@ __all__ = [
     "index",
     "journal",
     "names",
-    "outbox",
-    "outbox_depth",
-    "outgoing",
     "prepare",
     "record_signer",
     "render_report",
@@ -98,44 +92,6 @@ def batch_store(settings: Settings) -> FolderStore:
     from provenance.adapters.folder_store import FolderStore
 
     return FolderStore(settings.store_path, limit=settings.store_object_limit)
-
-
-def outbox(settings: Settings) -> SqliteOutbox:
-    """The outbox of this machine; there is no file until a record has to be kept."""
-    from provenance.adapters.sqlite_outbox import SqliteOutbox
-
-    return SqliteOutbox(
-        settings.outbox_path,
-        max_bytes=settings.log_outbox_max_bytes,
-        max_records=settings.log_outbox_max_records,
-        busy_timeout_s=settings.log_busy_timeout,
-    )
-
-
-def outbox_depth(settings: Settings) -> OutboxDepth:
-    """How much waits in the outbox of this machine; nothing is made."""
-    waiting = outbox(settings)
-    try:
-        return waiting.depth()
-    finally:
-        waiting.close()
-
-
-def outgoing(settings: Settings) -> Outgoing:
-    """The way to the log that keeps records in the outbox while the log does not answer."""
-    from provenance.adapters.process_lock import hold_lock
-    from provenance.services.outbox import Outgoing
-
-    path = settings.outbox_path
-    return Outgoing(
-        outbox(settings),
-        batch_store(settings),
-        clock(),
-        keep=settings.log_on_ack_timeout == "keep",
-        alone=lambda: hold_lock(
-            path.with_name(path.name + ".lock"), "another process that empties the outbox"
-        ),
-    )
 
 
 def index(settings: Settings) -> SqliteIndex:

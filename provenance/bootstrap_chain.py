@@ -127,7 +127,6 @@ def batcher(settings: Settings) -> Components:
         publisher=Sender(publisher, entries, time, patience=patience),
         clock=time,
         code_hash=load().code_hash,
-        outgoing=bootstrap.outgoing(settings),
         governance=Sender(owner, entries, time, purpose="open", patience=patience) if owner else None,
         founding=Founding(ORGANISATION, owner.address, publisher.address, signer.public_key())
         if owner

@@ -105,20 +105,6 @@ class Settings:
     log_ack_timeout: float = _number(
         10.0, "How long an append waits until Kafka acknowledges it.", "seconds", 0.1, 3600
     )
-    log_on_ack_timeout: str = _choice(
-        "keep",
-        "What becomes of a record that the log does not acknowledge: it is kept in the outbox, and the task"
-        " goes on; or the task fails.",
-        "keep",
-        "fail",
-    )
-    log_outbox_max_bytes: int = _number(
-        256 * _MIB, "How much the outbox may hold.", "bytes", _MIB, 65_536 * _MIB
-    )
-    log_outbox_max_records: int = _number(
-        1_000_000, "How many records the outbox may hold.", "records", 1, 100_000_000
-    )
-    log_outbox_file: str = _path("The outbox, on a local disk of each machine; empty for outbox.sqlite.")
     log_in_flight_limit: int = _number(
         32 * _MIB, "How much may wait for Kafka's acknowledgement in one process.", "bytes", _MIB, 4096 * _MIB
     )
@@ -212,11 +198,6 @@ class Settings:
     def store_path(self) -> Path:
         """The folder of the batch store."""
         return self.folder / "batches"
-
-    @property
-    def outbox_path(self) -> Path:
-        """The outbox of this machine."""
-        return self.path(self.log_outbox_file) or self.folder / "outbox.sqlite"
 
     @property
     def index_path(self) -> Path:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from provenance.config import Settings
     from provenance.core.kinds import Partition
     from provenance.core.lineage import Ref
-    from provenance.ports import BatchStore, Dispatcher, EventLog
+    from provenance.ports import BatchStore, EventLog
     from provenance.services.publish import DriverRecorder
     from provenance.services.runlog import RunPorts
 
@@ -46,17 +46,6 @@ class LogOpener:
     def __call__(self) -> EventLog:
         """The log."""
         return bootstrap.event_log(self.settings)
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingOpener:
-    """Opens the outbox of the machine that calls it, and what sends from it."""
-
-    settings: Settings
-
-    def __call__(self) -> Dispatcher:
-        """What makes records durable."""
-        return bootstrap.outgoing(self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +232,6 @@ def _run(
             identities=frozenset(recorder.ports.log.identities()),
             version=importlib.metadata.version(_DISTRIBUTION),
             environments=recorder.environments(),
-            outgoing=OutgoingOpener(settings),
         ),
         compute=compute,
         stages=lambda: recorder.stages,
@@ -266,7 +254,6 @@ def _ports(settings: Settings) -> RunPorts:
         bootstrap.batch_store(settings),
         bootstrap.record_signer(settings),
         bootstrap.clock(),
-        bootstrap.outgoing(settings),
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from provenance.cli._frame import emit, folder_option, json_option, printable
-from provenance.cli._words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     from provenance.cli._frame import Json
     from provenance.config import Settings
-    from provenance.core.outbox import OutboxDepth
     from provenance.errors import ProvenanceError
     from provenance.services.status import PartitionStatus
 
@@ -29,8 +27,7 @@ def command(check: bool, folder: Path, as_json: bool) -> None:
 
     For each partition of the log: its offsets, its stream's head, and how many offsets are sequenced (in the
     log only), anchored (in a block) and final (by the chain's own rule). Without the chain the log alone is
-    shown. And the outbox of this machine, if there is something in it: records that the log did not
-    acknowledge in time.
+    shown.
 
     \b
     Example:
@@ -41,38 +38,25 @@ def command(check: bool, folder: Path, as_json: bool) -> None:
     from provenance.errors import PendingError
 
     settings = config.load(folder)
-    outbox = bootstrap.outbox_depth(settings)
-    if not settings.log_bootstrap and not settings.log_path.exists() and not outbox.records:
+    if not settings.log_bootstrap and not settings.log_path.exists():
         emit(
-            {
-                "log": False,
-                "partitions": [],
-                "journal": 0,
-                "outbox": _outbox(outbox, None),
-                "chain": {"up": False},
-            },
+            {"log": False, "partitions": [], "journal": 0, "chain": {"up": False}},
             as_json=as_json,
             render=lambda: [f"{folder}: nothing was recorded yet"],
         )
         return
     found, trouble = _look(settings)
-    waits = (bootstrap.clock().now() - outbox.oldest).total_seconds() if outbox.oldest else None
     journal = len(bootstrap.journal(settings).entries()) if settings.journal_path.exists() else 0
     result: dict[str, Json] = {
         "log": True,
         "partitions": [_partition(part, known=trouble is None) for part in found],
         "journal": journal,
-        "outbox": _outbox(outbox, waits),
         "chain": {"up": trouble is None, "trouble": "" if trouble is None else trouble.message},
     }
-    emit(
-        result,
-        as_json=as_json,
-        render=lambda: [*_lines(found, journal, trouble), *_outbox_lines(outbox, waits)],
-    )
+    emit(result, as_json=as_json, render=lambda: _lines(found, journal, trouble))
     if check and trouble is not None:
         click.get_current_context().exit(trouble.exit_code)
-    if check and (outbox.records or any(part.waiting + part.anchored for part in found)):
+    if check and any(part.waiting + part.anchored for part in found):
         click.get_current_context().exit(PendingError.exit_code)
 
 
@@ -104,27 +88,6 @@ def _partition(part: PartitionStatus, *, known: bool) -> Json:
         "anchored": part.anchored if known else None,
         "final": part.final if known else None,
     }
-
-
-def _outbox(depth: OutboxDepth, waits: float | None) -> Json:
-    return {
-        "records": depth.records,
-        "bytes": depth.size,
-        "never_acknowledged": depth.unsent,
-        "not_final": depth.not_final,
-        "oldest_s": waits,
-    }
-
-
-def _outbox_lines(depth: OutboxDepth, waits: float | None) -> Iterator[str]:
-    if waits is None:
-        return
-    yield (
-        f"outbox: {counted(depth.records, 'record')}, {depth.size:,} bytes; the oldest waits for"
-        f" {max(0.0, waits):,.0f} s"
-    )
-    yield f"  never acknowledged {depth.unsent:,}, acknowledged and not final {depth.not_final:,}"
-    yield "  next: provenance batch   It sends the former, and lets go of those of the latter that are final."
 
 
 def _lines(found: list[PartitionStatus], journal: int, trouble: ProvenanceError | None) -> Iterator[str]:

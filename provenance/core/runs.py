@@ -23,10 +23,7 @@ __all__ = [
     "environment_name",
     "environments_prefix",
     "message_key",
-    "outbox_mark",
-    "outbox_marks",
     "partition_token",
-    "run_of",
     "starts_name",
     "store_name",
 ]
@@ -109,25 +106,6 @@ def store_name(run: bytes, stage: bytes) -> str:
 def starts_name(run: bytes) -> str:
     """The object that says from which offsets on the log holds the run's records."""
     return f"runs/{run.hex()}/starts.json"
-
-
-def outbox_marks(run: bytes) -> str:
-    """Under it stands one object for each record of the run that went into an outbox, wherever that is."""
-    return f"runs/{run.hex()}/outbox/"
-
-
-def outbox_mark(run: bytes, record: bytes) -> str:
-    """The object that says: this record waits in an outbox, unless the log has it."""
-    return f"{outbox_marks(run)}{record.hex()}"
-
-
-def run_of(value: bytes) -> bytes | None:
-    """The run that a record belongs to; None for a run's own record, a dataset's, and what is no record."""
-    try:
-        named = records.decode_record(value).statement.predicate.get("run")
-        return bytes.fromhex(named) if isinstance(named, str) else None
-    except (MalformedError, ValueError):
-        return None
 
 
 def partition_token(stage: bytes, number: int) -> str:

@@ -27,7 +27,6 @@ from provenance.ports.chain import (
     Transactor,
 )
 from provenance.ports.log import Bounds, EventLog, LogMessage, Mark, OffsetMarks, TopicAdmin
-from provenance.ports.outbox import Dispatcher, Outbox
 from provenance.ports.runs import Recorder, Replayer, StoredFiles
 from provenance.ports.signing import Clock, RecordSigner
 from provenance.ports.stores import BatchStore, Index, IndexedRecord, PrivateNames
@@ -43,7 +42,6 @@ __all__ = [
     "Clock",
     "CloseCall",
     "DeployCall",
-    "Dispatcher",
     "EventLog",
     "Head",
     "Index",
@@ -55,7 +53,6 @@ __all__ = [
     "Mark",
     "OffsetMarks",
     "OpenCall",
-    "Outbox",
     "PrivateNames",
     "RecordSigner",
     "Recorder",

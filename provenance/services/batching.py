@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from provenance.errors import PendingError, ProvenanceError, UnavailableError, VerificationError
 from provenance.services.chain_setup import SET_UP_NONCES, check_contract, set_up_chain
 from provenance.services.conducting import Conductor, Instruments
-from provenance.services.finality import FinalRecords
 from provenance.services.indexing import Indexed, catch_up
 from provenance.services.reanchoring import anchor_again, check_heads
 from provenance.services.streams import bind_streams, find_bindings
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from provenance.core.batcher.messages import Source
     from provenance.ports import Anchor, BatchStore, ChainReader, Clock, EventLog, Index
     from provenance.services.chain_setup import Founding
-    from provenance.services.outbox import Outgoing
     from provenance.services.reanchoring import AnchoredAgain
     from provenance.services.sending import Sender
 
@@ -41,8 +39,6 @@ SET_BACK = {"chain-behind", "stream-unknown", "history-differs"}
 MAX_RECOVERIES = 3
 MAX_LOOKS = 5
 LONGEST_BACKOFF = 30.0
-OUTBOX_LOOK = 10.0
-"""Seconds between two looks at the outbox while a batcher follows the log."""
 
 _log = logging.getLogger("provenance.batcher")
 
@@ -53,7 +49,7 @@ class Components:
 
     ``code_hash`` is the released contract's, ``org`` our organisation's number. ``founding`` is given on the
     embedded chain only, where the chain may be set up and anchored again; ``governance`` where this process
-    may open streams; ``outgoing`` where records may wait in an outbox.
+    may open streams.
     """
 
     log: EventLog
@@ -66,7 +62,6 @@ class Components:
     org: int = 1
     governance: Sender | None = None
     founding: Founding | None = None
-    outgoing: Outgoing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +129,6 @@ def run_once(
         finally:
             for source in sources:
                 run.feed_index(source.stream)
-    run.review_outbox()
     return run.outcome
 
 
@@ -167,7 +161,7 @@ def run_forever(
         try:
             sources = run.prepare()
             failures = 0
-            run.conduct(sources, stop=lambda: stop() or run.finds_new_partitions() or run.sees_to_outbox())
+            run.conduct(sources, stop=lambda: stop() or run.finds_new_partitions())
             run.pause(limits.poll, stop)
         except UnavailableError as error:
             if failures == 0:
@@ -200,8 +194,6 @@ class _Run:
         self._streams = -1
         self._unbound: list[int] = []
         self._looked = 0.0
-        self._reviewed = 0.0
-        self._outbox_trouble = ""
         self._swept: set[bytes] = set()
 
     def prepare(self) -> list[Source]:
@@ -233,7 +225,6 @@ class _Run:
             check_contract(c.reader.identity(), c.code_hash)
             bound = [b.stream for b in find_bindings(c.log, c.reader, org=c.org) if b.stream is not None]
             check_heads(c.reader, c.index, bound)
-        self.review_outbox()
         sources = bind_streams(c.log, c.reader, c.store, org=c.org, governance=governance, index=c.index)
         if len(sources) != self._streams:
             self._streams = len(sources)
@@ -293,30 +284,6 @@ class _Run:
         self._looked = now
         bounds = [self._components.log.bounds(number) for number in self._unbound]
         return any(found.end > found.start for found in bounds)
-
-    def sees_to_outbox(self) -> bool:
-        """Look at the outbox now and then; never a reason to stop."""
-        if self._components.clock.monotonic() - self._reviewed >= OUTBOX_LOOK:
-            self.review_outbox()
-        return False
-
-    def review_outbox(self) -> None:
-        """Send what waits in the outbox, forget what is final; a failure is logged once and stops nothing."""
-        c = self._components
-        if c.outgoing is None:
-            return
-        self._reviewed = c.clock.monotonic()
-        final = FinalRecords(c.reader, c.store, org=c.org, is_final=c.publisher.is_final)
-        try:
-            found = c.outgoing.review(c.log, final)
-        except ProvenanceError as error:
-            if error.reason not in {self._outbox_trouble, "locked"}:  # another process does it just now
-                _log.warning("the outbox waits: %s", error.message)
-                self._outbox_trouble = error.reason
-            return
-        self._outbox_trouble = ""
-        if found.sent:
-            _log.info("sent %d records from the outbox, %d of them again", found.sent, found.again)
 
     def pause(self, seconds: float, stop: Callable[[], bool]) -> None:
         """Wait in slices, so that a request to stop is seen soon."""

@@ -17,7 +17,6 @@ stages                                the run can be attached to and goes on
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ from provenance.core.lists import ListHead, decode_list, encode_list, list_name
 from provenance.core.merkle import leaf_hash
 from provenance.core.runs import encode_environment, environment_name, starts_name, store_name
 from provenance.core.tree_lists import encode_tree_list, tree_list_name
-from provenance.errors import ConfigError, MalformedError, UnavailableError
+from provenance.errors import ConfigError, MalformedError
 from provenance.services import runlog, sealing
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class DriverRecorder:
         return record
 
     def publish(self, stages: Sequence[bytes]) -> None:
-        """Put drafts on the log or into the outbox, durably, in the order given."""
+        """Put drafts on the log, durably, in the order given."""
         waiting = [stage for stage in stages if stage not in self.stages]
         names = {stage.name for stage in self.stages.values()}
         for record in waiting:
@@ -118,7 +117,7 @@ class DriverRecorder:
                     remedy="Give the stage another name, or start a new run.",
                 )
             names.add(name)
-        self.ports.send([(self.id, self._drafts[record][1]) for record in waiting])
+        self.ports.log.append([(self.id, self._drafts[record][1]) for record in waiting])
         self.stages.update((record, self._drafts[record][0]) for record in waiting)
 
     def stored(self, stage: bytes, entries: Sequence[TreeEntry]) -> None:
@@ -128,8 +127,7 @@ class DriverRecorder:
         self.ports.store.put(store_name(self.id, stage), digest.value)
 
     def seal(self, status: str) -> bytes:
-        """Seal the run from what the log holds, when what waits in the outbox is there too."""
-        sealing.empty_outbox(self.ports)
+        """Seal the run from what the log holds."""
         history = runlog.read_history(self.id, self.ports)
         return sealing.seal_run(history, status, ports=self.ports, is_stored=self.is_stored)
 
@@ -142,8 +140,6 @@ def start_run(facts: RunFacts, ports: RunPorts, is_stored: Callable[[Partition],
         UnavailableError: the log or the store cannot be written to.
     """
     datasets = tuple(decode_descriptor(data).dataset() for data in facts.descriptors)
-    with contextlib.suppress(UnavailableError):  # the log itself will say so; another process sends them
-        ports.flush(1)
     for dataset, data in zip(datasets, facts.descriptors, strict=True):
         ports.store.put(f"datasets/{dataset.descriptor.hex()}.toml", data)
     environments = dict(encode_environment(document) for document in facts.environments)
@@ -181,8 +177,6 @@ def attach_run(run: str, ports: RunPorts, is_stored: Callable[[Partition], bool]
         ConfigError: ``run-id`` (it is none), ``no-run`` (the log has no such run signed by our key),
         ``sealed``.
     """
-    with contextlib.suppress(UnavailableError):
-        ports.flush(1)  # stages of the run may be among them
     history, found = runlog.find_run(run, ports)
     sealing.check_not_sealed(history)
     datasets = tuple(_datasets(history, found, ports))

@@ -17,11 +17,10 @@ from provenance.errors import ConfigError, MalformedError
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from provenance.core.kinds import Partition, Run
     from provenance.ports import BatchStore, Clock, EventLog, RecordSigner
-    from provenance.services.outbox import Outgoing
 
 __all__ = [
     "RunPorts",
@@ -39,25 +38,12 @@ _NO_RUN = "Check the run id, and that the folder is the one that the run was sta
 
 @dataclass(frozen=True, slots=True)
 class RunPorts:
-    """What a run is written to and read back from; without ``outgoing`` the log must answer each time."""
+    """What a run is written to and read back from."""
 
     log: EventLog
     store: BatchStore
     signer: RecordSigner
     clock: Clock
-    outgoing: Outgoing | None = None
-
-    def send(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Put (key, record) pairs on the log or into the outbox; durable when it returns."""
-        if self.outgoing is None:
-            self.log.append(records)
-        else:
-            self.outgoing.send(records, lambda: self.log)
-
-    def flush(self, attempts: int) -> None:
-        """Send what waits in the outbox of this machine; errors as `Outgoing.flush`."""
-        if self.outgoing is not None:
-            self.outgoing.flush(self.log, attempts=attempts)
 
 
 def utc_text(moment: dt.datetime) -> str:

@@ -13,12 +13,11 @@ from provenance.core.completeness import is_sink
 from provenance.core.kinds import Seal, StoreTree
 from provenance.core.lists import ListHead
 from provenance.core.merkle import leaf_hash
-from provenance.core.runs import environments_prefix, outbox_marks, store_name
+from provenance.core.runs import environments_prefix, store_name
 from provenance.core.sealing import RunTally
 from provenance.core.tree_lists import decode_tree_list, tree_list_name
-from provenance.errors import ConfigError, MalformedError, PendingError, UnavailableError
-from provenance.services.outbox import ATTEMPTS
-from provenance.services.runlog import read_partitions, read_values, utc_text
+from provenance.errors import ConfigError, MalformedError, PendingError
+from provenance.services.runlog import read_partitions, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from provenance.ports import BatchStore
     from provenance.services.runlog import RunPorts
 
-__all__ = ["check_not_sealed", "empty_outbox", "seal_run"]
+__all__ = ["check_not_sealed", "seal_run"]
 
 _NAMED = 20
-_SEAL_LATER = "They are sent when the log answers; then seal the run: provenance.attach(id).seal()."
 
 
 def check_not_sealed(history: RunHistory) -> None:
@@ -44,23 +42,6 @@ def check_not_sealed(history: RunHistory) -> None:
             reason="sealed",
             remedy="Start a new run: what is sealed is over.",
         )
-
-
-def empty_outbox(ports: RunPorts) -> None:
-    """Send what waits in the outbox of this machine.
-
-    Raises:
-        PendingError: ``outbox-waits``: the log does not take it now.
-    """
-    try:
-        ports.flush(ATTEMPTS)
-    except UnavailableError as error:
-        count = ports.outgoing.depth().unsent if ports.outgoing else 0
-        raise PendingError(
-            f"{count} records wait in the outbox: {error.message}",
-            reason="outbox-waits",
-            remedy=_SEAL_LATER,
-        ) from error
 
 
 def seal_run(
@@ -79,13 +60,11 @@ def seal_run(
 
     Raises:
         ConfigError: ``sealed``, it has a seal; ``status``.
-        PendingError: ``partitions-missing``: it cannot be complete yet; ``outbox-waits``: records of it are
-            in the outbox of some machine.
+        PendingError: ``partitions-missing``: it cannot be complete yet.
     """
     check_not_sealed(history)
     if status not in {"complete", "aborted"}:
         raise ConfigError(f"status {status!r}: expected 'complete' or 'aborted'", reason="status")
-    _check_marks(history.id, ports)
     sealable = _count(history, ports, is_stored)
     if status == "complete":
         _check_complete(history, sealable)
@@ -101,25 +80,6 @@ def seal_run(
     data = records.sign_record(seal.statement(), ports.signer)
     ports.log.append([(history.id, data)])
     return leaf_hash(data)
-
-
-def _check_marks(run: bytes, ports: RunPorts) -> None:
-    """That no outbox, here or on another machine, has a record of the run which the log has not."""
-    prefix = outbox_marks(run)
-    marks = {name.removeprefix(prefix): name for name in ports.store.names(prefix)}
-    if not marks:
-        return
-    for value in read_values(run, ports):
-        found = marks.pop(leaf_hash(value).hex(), None)
-        if found is not None:
-            ports.store.delete(found)
-    if marks:
-        raise PendingError(
-            f"run {run.hex()}: {len(marks)} records wait in the outbox of some machine",
-            reason="outbox-waits",
-            remedy=f"{_SEAL_LATER} Where a machine is lost with its outbox, compute these stages again; or,"
-            f" if the run is to be aborted, delete {prefix} from the batch store.",
-        )
 
 
 def _count(history: RunHistory, ports: RunPorts, is_stored: Callable[[Partition], bool]) -> Sealable:

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from provenance.core.batches import MAX_LEAF_BYTES
-from provenance.core.outbox import OutboxDepth, OutboxRow
 from provenance.core.streams import LogIdentity
-from provenance.errors import ConfigError, MalformedError, MismatchError, UnavailableError
+from provenance.errors import ConfigError, MalformedError, MismatchError
 from provenance.ports import Bounds, LogMessage
-from provenance.ports.outbox import MAX_OUTBOX_KEY_BYTES, MAX_OUTBOX_VALUE_BYTES
 from provenance.testing.fake_chain import FakeAccount, FakeChain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from provenance.core.outbox import Place
     from provenance.ports import IndexedRecord, JournalEntry
 
 __all__ = [
@@ -36,7 +33,6 @@ __all__ = [
     "FakeJournal",
     "FakeLog",
     "FakeNames",
-    "FakeOutbox",
     "FakeSigner",
     "FakeStore",
 ]
@@ -273,62 +269,6 @@ class FakeNames:
     def plain(self, token: str) -> str | None:
         """The plain value behind a token."""
         return self._plain.get(token)
-
-
-class FakeOutbox:
-    """An `Outbox` in memory; it survives a `Crash`, as a file does, for as long as the test keeps it.
-
-    Args:
-        max_bytes: of keys and values together.
-        max_records: how many records.
-    """
-
-    def __init__(self, *, max_bytes: int = 1 << 30, max_records: int = 1_000_000) -> None:
-        self._rows: dict[int, OutboxRow] = {}
-        self._limits = max_bytes, max_records
-        self._last = 0
-
-    def keep(self, records: Sequence[tuple[bytes, bytes]], since: dt.datetime) -> None:
-        """Keep pairs."""
-        for key, value in records:
-            if len(key) > MAX_OUTBOX_KEY_BYTES or len(value) > MAX_OUTBOX_VALUE_BYTES:
-                raise MalformedError("a record that no log takes", reason="value-length")
-        rows, last = dict(self._rows), self._last
-        numbers = {(row.key, row.value): row.number for row in rows.values()}
-        for pair in records:
-            if pair not in numbers:
-                last += 1
-                numbers[pair] = last
-            kept = rows.get(numbers[pair], OutboxRow(numbers[pair], *pair, since))
-            rows[kept.number] = replace(kept, place=None)
-        if _size(rows) > self._limits[0] or len(rows) > self._limits[1]:
-            raise UnavailableError("the outbox is full", reason="outbox-full", remedy="Drain it.")
-        self._rows, self._last = rows, last
-
-    def rows(self, after: int, limit: int, *, only_unsent: bool = False) -> Sequence[OutboxRow]:
-        """Rows above a number."""
-        if limit < 1:
-            raise ConfigError(f"reading {limit} rows: expected at least 1")
-        wanted = (number for number in sorted(self._rows) if number > after)
-        found = [self._rows[number] for number in wanted]
-        return [row for row in found if not (only_unsent and row.place)][:limit]
-
-    def settle(self, placed: Mapping[int, Place], forgotten: Collection[int]) -> None:
-        """Note places, drop rows."""
-        for number in placed.keys() & self._rows.keys():
-            self._rows[number] = replace(self._rows[number], place=placed[number])
-        for number in forgotten:
-            self._rows.pop(number, None)
-
-    def depth(self) -> OutboxDepth:
-        """How much waits."""
-        rows = [self._rows[number] for number in sorted(self._rows)]
-        unsent = sum(row.place is None for row in rows)
-        return OutboxDepth(len(rows), _size(self._rows), unsent, rows[0].since if rows else None)
-
-
-def _size(rows: Mapping[int, OutboxRow]) -> int:
-    return sum(len(row.key) + len(row.value) for row in rows.values())
 
 
 class FakeSigner:

@@ -12,7 +12,6 @@ from provenance.adapters.private_names import SqlitePrivateNames
 from provenance.adapters.sqlite_index import SqliteIndex
 from provenance.adapters.sqlite_journal import SqliteJournal
 from provenance.adapters.sqlite_log import SqliteLog
-from provenance.adapters.sqlite_outbox import SqliteOutbox
 from provenance.adapters.system_clock import SystemClock
 from provenance.testing import conformance as suites
 from provenance.testing.conformance.chain import ChainUnderTest
@@ -23,7 +22,6 @@ from provenance.testing.fakes import (
     FakeJournal,
     FakeLog,
     FakeNames,
-    FakeOutbox,
     FakeSigner,
     FakeStore,
 )
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
         EventLog,
         Index,
         Journal,
-        Outbox,
         PrivateNames,
         RecordSigner,
     )
@@ -94,20 +91,6 @@ class TestFakeJournal(suites.JournalConformance):
     def open_journal(self) -> Callable[[], Journal]:
         journal = FakeJournal()
         return lambda: journal
-
-
-class TestSqliteOutbox(suites.OutboxConformance):
-    @pytest.fixture
-    def open_outbox(self, tmp_path: Path) -> Callable[[], Outbox]:
-        path = tmp_path / "sub" / "outbox.sqlite"
-        return lambda: SqliteOutbox(path, max_bytes=self.max_bytes, max_records=self.max_records)
-
-
-class TestFakeOutbox(suites.OutboxConformance):
-    @pytest.fixture
-    def open_outbox(self) -> Callable[[], Outbox]:
-        outbox = FakeOutbox(max_bytes=self.max_bytes, max_records=self.max_records)
-        return lambda: outbox
 
 
 class TestSqlitePrivateNames(suites.PrivateNamesConformance):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import pickle
 import sqlite3
@@ -17,7 +16,6 @@ from provenance.adapters.private_names import SqlitePrivateNames
 from provenance.adapters.sqlite_index import SqliteIndex
 from provenance.adapters.sqlite_journal import SqliteJournal
 from provenance.adapters.sqlite_log import MAX_KEY_BYTES, MAX_READ_BYTES, SqliteLog
-from provenance.adapters.sqlite_outbox import SqliteOutbox
 from provenance.errors import ConfigError, MalformedError, ProvenanceError, UnavailableError
 from provenance.ports import Bounds, JournalEntry, SignedTransaction
 from tests.together import run_together
@@ -57,17 +55,9 @@ def use_names(path: Path, **options: Any) -> Store:
     return names
 
 
-def use_outbox(path: Path, **options: Any) -> Store:
-    outbox = SqliteOutbox(path, **options)
-    outbox.keep([(b"k", b"v")], dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-    return outbox
-
-
 Use: TypeAlias = "Callable[..., Store]"
 every_store = pytest.mark.parametrize(
-    "use",
-    [use_log, use_index, use_journal, use_names, use_outbox],
-    ids=["log", "index", "journal", "names", "outbox"],
+    "use", [use_log, use_index, use_journal, use_names], ids=["log", "index", "journal", "names"]
 )
 
 
@@ -160,8 +150,6 @@ def _use_again(store: Store) -> None:
         store.clear()
     elif isinstance(store, SqliteJournal):
         store.forget(bytes(32))
-    elif isinstance(store, SqliteOutbox):
-        store.depth()
     elif isinstance(store, SqlitePrivateNames):
         store.secret()
 

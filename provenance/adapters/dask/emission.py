@@ -1,4 +1,4 @@
-"""From a worker to the log, or to the outbox: records are durable before the task that made them returns.
+"""From a worker to the log: records are durable before the task that made them returns.
 
 The task carries how to open log and store, never a connection; a worker opens each once and keeps it. There
 is no buffer to be flushed at the end, because a killed worker has no end.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from provenance.core.streams import LogIdentity
-    from provenance.ports import BatchStore, Dispatcher, EventLog
+    from provenance.ports import BatchStore, EventLog
 
 __all__ = ["Outlet"]
 
@@ -70,7 +70,6 @@ class Outlet:
         identities: of the log as the driver sees it.
         version: of this package, on the driver.
         environments: ids of those that the run's record names; any other one is kept when it is met.
-        outgoing: opens what keeps records while the log does not answer; the same. Without it the task fails.
     """
 
     run: bytes
@@ -79,14 +78,10 @@ class Outlet:
     identities: frozenset[LogIdentity]
     version: str
     environments: frozenset[bytes]
-    outgoing: Callable[[], Dispatcher] | None = None
 
     def emit(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Put (key, record) pairs on the log or into the outbox; durable when it returns."""
+        """Append (key, record) pairs; durable when it returns."""
         _check_version(self.version)
         if environment_id() not in self.environments:
             _met(self.store, self.run)
-        if self.outgoing is None:
-            _right_log(self.log, self.identities).append(records)
-        else:
-            _opened(self.outgoing).send(records, lambda: _right_log(self.log, self.identities))
+        _right_log(self.log, self.identities).append(records)

@@ -20,17 +20,7 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{name}"
-        for name in (
-            "batch_store",
-            "chain",
-            "clock",
-            "event_log",
-            "index",
-            "journal",
-            "names",
-            "outbox",
-            "signer",
-        )
+        for name in ("batch_store", "chain", "clock", "event_log", "index", "journal", "names", "signer")
     )
 )
 
@@ -41,7 +31,6 @@ from provenance.testing.conformance.event_log import EventLogConformance  # noqa
 from provenance.testing.conformance.index import IndexConformance  # noqa: E402
 from provenance.testing.conformance.journal import JournalConformance  # noqa: E402
 from provenance.testing.conformance.names import PrivateNamesConformance  # noqa: E402
-from provenance.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from provenance.testing.conformance.signer import RecordSignerConformance  # noqa: E402
 
 __all__ = [
@@ -51,7 +40,6 @@ __all__ = [
     "EventLogConformance",
     "IndexConformance",
     "JournalConformance",
-    "OutboxConformance",
     "PrivateNamesConformance",
     "RecordSignerConformance",
 ]
